@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * quoit/op.h: operations, what a program asks of a worker.
+ *
+ * An accepted op ends in exactly one last event (one without QUOIT_EVF_MORE), unless it is QUIET and succeeds.
+ * A bad op is accepted too: it ends in an event that carries its error, with `aux` naming the field.
+ * Fields that an opcode does not use must be zero.
+ */
+#ifndef QUOIT_OP_H
+#define QUOIT_OP_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * 64 bytes, frozen for SONAME 1.
+ *   opcode      QUOIT_OP_*
+ *   flags       QUOIT_OPF_*; the low half is common, the high half depends on the opcode
+ *   target      handle the op works on; 0 where the opcode takes none
+ *   user_data   comes back in each event of this op
+ *   addr        pointer to payload or argument; an offset into the send arena with ARENA_SEND, into the receive
+ *               arena with ARENA_RECV
+ *   len         length of what addr points at: bytes, or number of quoit_iov with IOV
+ *   arg, offset, arg2   by opcode
+ *   timeout_ns  deadline relative to the batch's now_ns; 0 none. A late op ends with -ETIMEDOUT and loses nothing.
+ */
+typedef struct quoit_op {
+    uint32_t opcode;
+    uint32_t flags;
+    uint64_t target;
+    uint64_t user_data;
+    uint64_t addr;
+    uint32_t len;
+    uint32_t arg;
+    int64_t offset;
+    uint64_t arg2;
+    uint64_t timeout_ns;
+} quoit_op;
+
+/* Flags of every opcode (where the opcode's text allows them). */
+/* Keep going: events with MORE until an error, the end, a cancel or a close. */
+#define QUOIT_OPF_MULTI 0x1
+/* Every buffer of a recv comes KEPT: it is the program's until released. */
+#define QUOIT_OPF_KEEP 0x2
+/* Tell only failure. Refused together with BORROW. */
+#define QUOIT_OPF_QUIET 0x4
+/* The payload stays the program's memory, untouched until the op's last event; else it is copied. */
+#define QUOIT_OPF_BORROW 0x8
+/* addr points at len quoit_iov. */
+#define QUOIT_OPF_IOV 0x10
+/* addr (and arg2 where it is a pointer) are offsets in the batch's scratch region. */
+#define QUOIT_OPF_ARENA_SEND 0x20
+/* addr is the offset of lent or kept received bytes, arg2 the buffer handle of that event. */
+#define QUOIT_OPF_ARENA_RECV 0x40
+/* addr points at an argument struct that begins with struct_size. */
+#define QUOIT_OPF_ARGS 0x80
+/* Times are absolute. */
+#define QUOIT_OPF_ABS 0x100
+/* Reserved: refused. */
+#define QUOIT_OPF_LINK 0x200
+
+/* Flags by opcode. */
+/* accept: arm a MULTI recv on each new stream; its events carry the accept's user_data. */
+#define QUOIT_OPF_AUTO_RECV 0x10000
+/* close: tear down at once; unsent bytes are dropped. */
+#define QUOIT_OPF_ABORT 0x10000
+/* timer: one event more, at once, that carries the handle. */
+#define QUOIT_OPF_ARMED 0x10000
+
+/*
+ * Opcodes. "->" names the last event: result, then value and others. Errors that any op can end with: QUOIT_E_OPCODE,
+ * _FLAGS, _FIELD, _HANDLE, _STALE, _KIND, _WORKER, _CLOSING, _LIMIT, -ECANCELED, -ETIMEDOUT, -ENOMEM.
+ */
+
+/* nop: nothing. Flags QUIET. -> 0 */
+#define QUOIT_OP_NOP 0
+/*
+ * listen: addr -> quoit_addr (len its size), arg backlog (0: 1024), arg2 -> quoit_listen_options or 0.
+ * Flags ARENA_SEND. -> 0, value listener, aux the port that was bound. Errors: socket(2), bind(2), listen(2).
+ */
+#define QUOIT_OP_LISTEN 1
+/*
+ * accept: target listener. Flags MULTI, AUTO_RECV, KEEP (for AUTO_RECV). -> 0, value stream.
+ * Running out of file descriptors pauses a MULTI accept until one is free; it does not end it.
+ */
+#define QUOIT_OP_ACCEPT 2
+/* connect: addr -> quoit_addr, arg QUOIT_CONNECT_* mask, arg2 -> local quoit_addr or 0. -> 0, value stream. Errors: connect(2). */
+#define QUOIT_OP_CONNECT 3
+/*
+ * recv: target stream, len most bytes a event may bring (0: a whole buffer). Flags MULTI, KEEP. One recv may be
+ * armed per stream (else QUOIT_E_BUSY). -> bytes, value running total, offset, len, buffer. The end of the stream
+ * is told by QUOIT_EVF_EOF on the last event, with result 0 or with the last bytes.
+ */
+#define QUOIT_OP_RECV 4
+/* recv pause, resume: target stream. No recv event comes between the two. Flags QUIET. -> 0 */
+#define QUOIT_OP_RECV_PAUSE 5
+#define QUOIT_OP_RECV_RESUME 6
+/*
+ * send: target stream, addr and len payload (copied unless BORROW or an arena flag says otherwise), arg QUOIT_SEND_CORK
+ * or 0; with ARENA_RECV arg2 the buffer. Flags QUIET, BORROW, IOV (then len counts quoit_iov: "sendv"), ARENA_SEND,
+ * ARENA_RECV. -> bytes, or an error with value = bytes that did leave. -ENOBUFS: send_limit reached, nothing of it was sent.
+ */
+#define QUOIT_OP_SEND 7
+/* sendv: send with IOV, under a name of its own. */
+#define QUOIT_OP_SENDV 8
+/* shutdown: target stream, arg QUOIT_SHUTDOWN_*; waits for queued sends. Flags QUIET. -> 0 */
+#define QUOIT_OP_SHUTDOWN 9
+/*
+ * close: any handle but a worker or buffer. Ends every op of the object, then the handle; its event is the handle's
+ * last. A stream first sends what is queued, then FIN, and discards input until the peer's FIN or timeout_ns (0:
+ * the worker's close_timeout_ns). Flags ABORT, QUIET. -> 0, value unsent bytes
+ */
+#define QUOIT_OP_CLOSE 10
+/*
+ * cancel: target an object (arg: opcode or 0 for all its ops); or target 0, then arg is the opcode and arg2 the user_data of
+ * ops that have no object yet. -> number of ops asked to end, or -ENOENT. Each ends with its own event: -ECANCELED, or success if it won.
+ */
+#define QUOIT_OP_CANCEL 11
+/*
+ * timer: target 0, or a timer to re-arm. arg QUOIT_CLOCK_*, offset ns from now (with ABS: a time of that clock), arg2 period ns or 0.
+ * Flags ABS, ARMED. -> expirations, value timer (gone with its last event); MORE while periodic. Re-arming ends
+ * nothing: the first op stays the one that answers, the re-arm itself -> 0.
+ */
+#define QUOIT_OP_TIMER 12
+/*
+ * post: target a worker of this process. addr word 1, arg u32, offset word 2, arg2 user_data there. Flags QUIET. -> 0, or -EAGAIN
+ * when its mailbox is full. There: kind QUOIT_KIND_MESSAGE, result word 2, value word 1, aux arg.
+ */
+#define QUOIT_OP_POST 13
+/* poll: offset a file descriptor (duplicated: the program's stays its own), arg QUOIT_POLL_* mask. -> mask, value poll handle (gone). */
+#define QUOIT_OP_POLL 14
+/* open: target directory or 0, addr path (len its bytes, no NUL needed), arg QUOIT_OPEN_*, offset mode. Flags ARENA_SEND. -> 0, value file or directory. */
+#define QUOIT_OP_OPEN 15
+/*
+ * read: target file, len bytes at most, offset position (-1: the file's own, for pipes). addr 0 lends a buffer (len up to
+ * QUOIT_READ_MAX); else addr is the program's memory, with BORROW. -> bytes, EOF at the end; lent: offset, len, buffer, value file size unknown (0).
+ */
+#define QUOIT_OP_READ 16
+/* write: target file, payload as in send, offset position, -1 appends. Flags as send. -> bytes, or an error with value = bytes done. */
+#define QUOIT_OP_WRITE 17
+/* fsync: target file, arg 1 for data only. -> 0 */
+#define QUOIT_OP_FSYNC 18
+/*
+ * offload: flags ARGS (ARENA_SEND allowed), addr -> quoit_call, len its size. Runs a native function on the blocking pool.
+ * -> 0, value the return value's bits. -EAGAIN: the pool's queue is full. A call that runs is not interrupted by cancel.
+ */
+#define QUOIT_OP_OFFLOAD 19
+/* keep: target a buffer that is lent now. -> 0, buffer. Each keep needs one release. -ENOBUFS: the cap on kept memory is reached. */
+#define QUOIT_OP_KEEP 20
+/* release: target a kept buffer. Tells only failure. Releasing twice is QUOIT_E_STALE. */
+#define QUOIT_OP_RELEASE 21
+
+/* Most bytes one lent file read may bring. */
+#define QUOIT_READ_MAX 1048576
+
+/* Masks of poll. */
+#define QUOIT_POLL_IN 0x1
+#define QUOIT_POLL_OUT 0x2
+#define QUOIT_POLL_ERR 0x4
+#define QUOIT_POLL_HUP 0x8
+#define QUOIT_POLL_RDHUP 0x10
+#define QUOIT_POLL_PRI 0x20
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
