@@ -1,0 +1,50 @@
+# Tests in C: unit tests see the objects, conformance tests see only what is installed.
+set(quoit_drivers uring-defer uring-coop uring-plain epoll)
+
+file(GLOB quoit_launchers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/launch/*.c")
+foreach(source ${quoit_launchers})
+    cmake_path(GET source STEM stem)
+    add_executable(quoit-launch-${stem} ${source})
+    target_link_libraries(quoit-launch-${stem} PRIVATE quoit_flags)
+endforeach()
+
+if(NOT TARGET quoit)
+    return()
+endif()
+pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
+
+file(GLOB quoit_support_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.c")
+add_library(quoit_test_support INTERFACE)
+target_include_directories(quoit_test_support INTERFACE "${PROJECT_SOURCE_DIR}/tests/support")
+target_link_libraries(quoit_test_support INTERFACE PkgConfig::cmocka Threads::Threads)
+if(quoit_support_sources)
+    add_library(quoit_support_objects OBJECT ${quoit_support_sources})
+    target_include_directories(quoit_support_objects PRIVATE "${PROJECT_SOURCE_DIR}/capi/include")
+    target_link_libraries(quoit_support_objects PRIVATE quoit_flags quoit_test_support)
+    target_sources(quoit_test_support INTERFACE $<TARGET_OBJECTS:quoit_support_objects>)
+endif()
+
+file(GLOB quoit_unit_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/unit/*.c")
+foreach(source ${quoit_unit_sources})
+    cmake_path(GET source STEM stem)
+    set(name quoit-unit-${stem})
+    add_executable(${name} ${source} $<TARGET_OBJECTS:quoit_objects>)
+    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/runtime"
+                               "${PROJECT_SOURCE_DIR}/capi/include")
+    target_link_libraries(${name} PRIVATE quoit_flags quoit_test_support PkgConfig::liburing
+                          PkgConfig::libffi ${CMAKE_DL_LIBS})
+    add_test(NAME unit-${stem} COMMAND ${name})
+    set_tests_properties(unit-${stem} PROPERTIES TIMEOUT 120 LABELS unit)
+endforeach()
+
+file(GLOB quoit_conformance_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/conformance/*.c")
+if(quoit_conformance_sources)
+    add_executable(quoit-conformance ${quoit_conformance_sources})
+    target_include_directories(quoit-conformance PRIVATE "${PROJECT_SOURCE_DIR}/tests/conformance")
+    target_link_libraries(quoit-conformance PRIVATE quoit_flags quoit_test_support quoit ${CMAKE_DL_LIBS})
+    foreach(driver ${quoit_drivers})
+        add_test(NAME conformance-${driver} COMMAND quoit-conformance)
+        set_tests_properties(conformance-${driver} PROPERTIES TIMEOUT 300 LABELS conformance
+                             ENVIRONMENT "QUOIT_DRIVER=${driver}")
+    endforeach()
+endif()
