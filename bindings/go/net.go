@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+package quoit
+
+// #include "bridge.h"
+import "C"
+
+import (
+	"time"
+	"unsafe"
+)
+
+func (a *Addr) c() *C.quoit_addr { return (*C.quoit_addr)(unsafe.Pointer(a)) }
+
+// ParseAddr reads "127.0.0.1:80", "[::1]:80", "unix:/path" or "unix:@name". Any goroutine.
+func ParseAddr(text string) (Addr, error) {
+	var a Addr
+	bytes := []byte(text + "\x00") // never empty
+	status := C.quoit_addr_parse((*C.char)(unsafe.Pointer(&bytes[0])), C.uint32_t(len(text)), a.c())
+	return a, statusError("read the address "+text, int64(status))
+}
+
+// String shows the address as ParseAddr reads it. Any goroutine.
+func (a Addr) String() string {
+	var text [256]C.char
+	n := C.quoit_addr_text(a.c(), &text[0], C.uint32_t(len(text)))
+	if n < 0 {
+		return ""
+	}
+	return C.GoStringN(&text[0], C.int(n))
+}
+
+func (w *Worker) localAddr(handle Handle) string {
+	var a Addr
+	if C.quoit_local_addr(w.c, C.quoit_handle(handle), a.c()) < 0 {
+		return ""
+	}
+	return a.String()
+}
+
+// ListenOptions are those of a listener; zero means the default.
+type ListenOptions struct {
+	Flags   uint32 // ListenReuseport and so on
+	Backlog uint32
+}
+
+// Listener accepts connections for a ConnHandler.
+type Listener struct {
+	// OnEnd, if set, is told when accepting ended, with the error if it was not by Close.
+	OnEnd func(err error)
+
+	w      *Worker
+	handle Handle
+	port   uint16
+}
+
+// Listen listens on an address and gives each connection to h. done is told the listener, or the error.
+func (w *Worker) Listen(address string, o ListenOptions, h ConnHandler, done func(l *Listener, err error)) {
+	addr, err := ParseAddr(address)
+	if err != nil {
+		done(nil, err)
+		return
+	}
+	op := w.op()
+	op.Opcode, op.Len, op.Arg = OpListen, uint32(unsafe.Sizeof(addr)), o.Backlog
+	op.UserData = w.calls.add("listen on "+address, func(e *Event) {
+		if err := eventError("listen on "+address, e); err != nil {
+			done(nil, err)
+			return
+		}
+		l := &Listener{w: w, handle: Handle(e.Value), port: uint16(e.Aux)}
+		l.accept(h)
+		done(l, nil)
+	}, nil)
+	mem := w.place(op, int(unsafe.Sizeof(addr)+unsafe.Sizeof(rawListenOptions{})))
+	*(*Addr)(unsafe.Pointer(&mem[0])) = addr
+	options := (*rawListenOptions)(unsafe.Pointer(&mem[unsafe.Sizeof(addr)]))
+	*options = rawListenOptions{StructSize: uint32(unsafe.Sizeof(*options)), Flags: o.Flags}
+	op.Arg2 = op.Addr + uint64(unsafe.Sizeof(addr))
+}
+
+// accept arms the accept that lasts as long as the listener, each new stream with a receive of its own.
+func (l *Listener) accept(h ConnHandler) {
+	op := l.w.op()
+	op.Opcode, op.Flags, op.Target = OpAccept, FlagMulti|FlagAutoRecv, l.handle
+	op.UserData = l.w.calls.add("accept", func(e *Event) {
+		if e.Result >= 0 && e.Value != 0 {
+			h.OnOpen(l.w.addConn(Handle(e.Value), h))
+		}
+		if e.Flags&EventMore == 0 && l.OnEnd != nil {
+			err := eventError("accept", e)
+			if l.handle == 0 { // closed by us
+				err = nil
+			}
+			l.OnEnd(err)
+		}
+	}, nil)
+}
+
+// Handle is the listener's, 0 once closed.
+func (l *Listener) Handle() Handle { return l.handle }
+
+// Port is the port that was bound.
+func (l *Listener) Port() int { return int(l.port) }
+
+// Addr is the address that was bound, as text.
+func (l *Listener) Addr() string { return l.w.localAddr(l.handle) }
+
+// Close stops accepting. Connections live on.
+func (l *Listener) Close() {
+	if l.handle != 0 {
+		op := l.w.op()
+		op.Opcode, op.Flags, op.Target, op.UserData = OpClose, FlagQuiet, l.handle, ownData(tagNone)
+		l.handle = 0
+	}
+}
+
+// Dial connects to an address. On success h.OnOpen comes first, then done with the connection; on failure done with
+// the error. timeout 0 waits as long as the kernel does. done may be nil.
+func (w *Worker) Dial(address string, timeout time.Duration, h ConnHandler, done func(c *Conn, err error)) {
+	if done == nil {
+		done = func(*Conn, error) {}
+	}
+	addr, err := ParseAddr(address)
+	if err != nil {
+		done(nil, err)
+		return
+	}
+	op := w.op()
+	op.Opcode, op.Len, op.TimeoutNs = OpConnect, uint32(unsafe.Sizeof(addr)), duration(timeout)
+	op.UserData = w.calls.add("connect to "+address, func(e *Event) {
+		if err := eventError("connect to "+address, e); err != nil {
+			done(nil, err)
+			return
+		}
+		c := w.addConn(Handle(e.Value), h)
+		op := w.op()
+		op.Opcode, op.Flags, op.Target, op.UserData = OpRecv, FlagMulti, c.handle, ownData(tagConn)
+		h.OnOpen(c)
+		done(c, nil)
+	}, nil)
+	mem := w.place(op, int(unsafe.Sizeof(addr)))
+	*(*Addr)(unsafe.Pointer(&mem[0])) = addr
+}
+
+func duration(d time.Duration) uint64 {
+	if d < 0 {
+		return 0
+	}
+	return uint64(d)
+}

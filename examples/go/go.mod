@@ -1,0 +1,7 @@
+module quoitexamples
+
+go 1.19
+
+require quoit v0.0.0
+
+replace quoit => ../../bindings/go
