@@ -1,0 +1,138 @@
+//! What listen, open and post take.
+
+use crate::handle::Handle;
+use crate::ops::op;
+use quoit_sys as sys;
+
+/// Options of a listener.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ListenOptions {
+    pub(crate) backlog: u32,
+    flags: u32,
+}
+
+impl ListenOptions {
+    /// All defaults: a backlog of 1024, no delay on accepted streams.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many connections may wait to be accepted.
+    pub fn backlog(mut self, connections: u32) -> Self {
+        self.backlog = connections;
+        self
+    }
+
+    /// Several sockets share the port: one listener per worker.
+    pub fn reuse_port(mut self) -> Self {
+        self.flags |= sys::QUOIT_LISTEN_REUSEPORT;
+        self
+    }
+
+    /// IPv6 only; else a listener on `[::]` takes IPv4 too.
+    pub fn v6_only(mut self) -> Self {
+        self.flags |= sys::QUOIT_LISTEN_V6ONLY;
+        self
+    }
+
+    /// Leave Nagle's algorithm on for accepted streams.
+    pub fn delay(mut self) -> Self {
+        self.flags |= sys::QUOIT_LISTEN_DELAY;
+        self
+    }
+
+    /// Remove an old Unix socket file at this path first.
+    pub fn unlink(mut self) -> Self {
+        self.flags |= sys::QUOIT_LISTEN_UNLINK;
+        self
+    }
+
+    pub(crate) fn raw(self) -> sys::quoit_listen_options {
+        let struct_size = size_of::<sys::quoit_listen_options>() as u32;
+        sys::quoit_listen_options { struct_size, flags: self.flags }
+    }
+}
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenOptions {
+    pub(crate) flags: u32,
+    pub(crate) mode: u32,
+}
+
+macro_rules! open_flags {
+    ($($(#[$doc:meta])* $name:ident => $flag:ident)*) => {
+        impl OpenOptions {
+            $($(#[$doc])*
+            pub fn $name(mut self) -> Self {
+                self.flags |= sys::$flag;
+                self
+            })*
+        }
+    };
+}
+
+open_flags! {
+    /// For reading.
+    read => QUOIT_OPEN_READ
+    /// For writing.
+    write => QUOIT_OPEN_WRITE
+    /// Make the file if it is not there.
+    create => QUOIT_OPEN_CREATE
+    /// Fail if the file is there.
+    exclusive => QUOIT_OPEN_EXCLUSIVE
+    /// Empty the file.
+    truncate => QUOIT_OPEN_TRUNCATE
+    /// Every write goes to the end.
+    append => QUOIT_OPEN_APPEND
+    /// A directory, from which other paths are opened.
+    directory => QUOIT_OPEN_DIRECTORY
+    /// Fail if the last part of the path is a symbolic link.
+    no_follow => QUOIT_OPEN_NOFOLLOW
+    /// Writes are durable when they end.
+    sync => QUOIT_OPEN_SYNC
+}
+
+impl OpenOptions {
+    /// Nothing chosen yet; a new file gets the mode 0o644 less the umask.
+    pub fn new() -> Self {
+        OpenOptions { flags: 0, mode: 0o644 }
+    }
+
+    /// The permissions of a new file, less the umask.
+    pub fn mode(mut self, mode: u32) -> Self {
+        self.mode = mode;
+        self
+    }
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What one worker tells another: three words and the number that the receiver knows it by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Message {
+    /// The event's `value` there.
+    pub word1: u64,
+    /// The event's `result` there.
+    pub word2: i64,
+    /// The event's `aux` there.
+    pub tag: u32,
+    /// The event's `user_data` there.
+    pub user_data: u64,
+}
+
+impl Message {
+    pub(crate) fn op(self, worker: Handle, user_data: u64) -> sys::quoit_op {
+        sys::quoit_op {
+            addr: self.word1,
+            arg: self.tag,
+            offset: self.word2,
+            arg2: self.user_data,
+            ..op(sys::QUOIT_OP_POST, worker, user_data)
+        }
+    }
+}

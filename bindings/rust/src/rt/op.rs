@@ -1,0 +1,112 @@
+//! One operation as a future. Dropping it cancels the operation; its memory stays in its slot until the last event.
+
+use super::core::Core;
+use super::slots::{Done, Owned, Slots};
+use crate::error::{check_event, Error, Result};
+use crate::handle::Handle;
+use crate::ops::op;
+use quoit_sys as sys;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// An operation under way that ends with one event.
+pub(crate) struct Op {
+    core: Rc<Core>,
+    opcode: u32,
+    target: Handle,
+    state: State,
+}
+
+enum State {
+    Started(u64),
+    Refused(Error),
+    Taken,
+}
+
+impl Op {
+    /// Starts an operation without memory of its own: what it points at is copied by `push`, which hands it over.
+    pub(crate) fn start(core: &Rc<Core>, op: sys::quoit_op, push: impl FnOnce(sys::quoit_op)) -> Op {
+        Op::with(core, op, Owned::None, push)
+    }
+
+    /// Starts an operation that points at nothing.
+    pub(crate) fn plain(core: &Rc<Core>, op: sys::quoit_op) -> Op {
+        Op::with(core, op, Owned::None, |op| core.ops().push(op))
+    }
+
+    /// Starts an operation that uses memory which the slot owns from now on.
+    ///
+    /// # Safety
+    /// What the op points at must be inside `owned`, at addresses that moving `owned` does not change, or live for ever.
+    pub(crate) unsafe fn owning(core: &Rc<Core>, op: sys::quoit_op, owned: Owned) -> Op {
+        // SAFETY: the memory is in the slot, which keeps it until the last event.
+        Op::with(core, op, owned, |op| unsafe { core.ops().push_raw(op) })
+    }
+
+    /// Starts an operation whose slot owns memory; `push` hands it over with its user_data.
+    pub(crate) fn with(
+        core: &Rc<Core>,
+        mut op: sys::quoit_op,
+        owned: Owned,
+        push: impl FnOnce(sys::quoit_op),
+    ) -> Op {
+        let state = if core.is_closed() {
+            State::Refused(Error::CLOSED)
+        } else {
+            op.user_data = core.slots().borrow_mut().insert_once(owned);
+            push(op);
+            State::Started(op.user_data)
+        };
+        Op { core: Rc::clone(core), opcode: op.opcode, target: Handle::from_raw(op.target), state }
+    }
+
+    /// Asks it to end by its user_data, which no other operation has.
+    fn cancel(&self, key: u64) {
+        self.core.tell(sys::quoit_op {
+            arg: self.opcode,
+            arg2: key,
+            ..op(sys::QUOIT_OP_CANCEL, self.target, 0)
+        });
+    }
+}
+
+impl Future for Op {
+    type Output = (Owned, Done);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(Owned, Done)> {
+        let end = match self.state {
+            State::Started(key) => self.core.slots().borrow_mut().take(key, context.waker()),
+            State::Refused(error) => Some((Owned::None, Slots::refused(self.opcode, error))),
+            State::Taken => panic!("quoit: an operation was polled after its end"),
+        };
+        match end {
+            Some(end) => {
+                self.state = State::Taken;
+                Poll::Ready(end)
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Op {
+    fn drop(&mut self) {
+        let State::Started(key) = self.state else { return };
+        let ended = self.core.slots().borrow_mut().abandon(key);
+        match ended {
+            Some((owned, done)) => {
+                drop(owned);
+                self.core.discard(&done.event);
+            }
+            None => self.cancel(key),
+        }
+    }
+}
+
+/// The result of an operation of which nothing else is wanted.
+pub(crate) async fn result_of(op: Op) -> Result<u64> {
+    let (_, done) = op.await;
+    check_event(done.event.result)
+}
