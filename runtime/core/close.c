@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Closing. Gracefully a stream sends what is queued, then FIN, and throws away input until the peer's FIN or the deadline. An
+ * abort shuts down, cancels, and closes. Either way the descriptor is closed when no kernel request names it any more, and
+ * the handle's last event is told when that is done.
+ */
+#include "object.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+static void advance_stream(qt_stream *s);
+
+static void free_object(qt_object *object) {
+    qt_worker *w = object->worker;
+    uint8_t kind = object->kind;
+    qt_pending *p = object->close_op;
+    uint64_t unsent = kind == QUOIT_HANDLE_STREAM ? ((qt_stream *)object)->unsent : 0;
+    object->close_op = NULL;
+    qt_handle_free(w, object);
+    if (p != NULL) {
+        qt_list_remove(&p->link);
+        p->object = NULL;
+        qt_finish(p, 0, unsent);
+    }
+    assert(qt_list_empty(&object->pendings));
+    if (kind == QUOIT_HANDLE_STREAM) {
+        qt_stream *s = (qt_stream *)object;
+        qt_list_remove(&s->dirty_link);
+        qt_slab_free(&w->streams, s);
+    } else {
+        qt_slab_free(&w->objects, object);
+    }
+}
+
+static void closed(qt_req *req, const qt_completion *c) {
+    (void)c; /* close(2) frees the descriptor whatever it answers */
+    qt_object *object = req->owner;
+    qt_worker *w = object->worker;
+    qt_req_free(&w->requests, req);
+    free_object(object);
+    qt_listeners_retry(w);
+}
+
+static void submit_close(qt_object *object) {
+    qt_worker *w = object->worker;
+    assert(object->reqs == 0 && object->closing != QT_CLOSE_SUBMITTED);
+    object->closing = QT_CLOSE_SUBMITTED;
+    if (object->close_op != NULL)
+        qt_timer_disarm(&w->wheel, &object->close_op->deadline);
+    qt_req *req = qt_request(w, QT_REQ_CLOSE, object->fd, object, closed);
+    if (req == NULL)
+        abort(); /* a descriptor that can be neither used nor closed */
+    qt_submit(w, req);
+}
+
+static void discard_done(qt_req *req, const qt_completion *c) {
+    qt_stream *s = req->owner;
+    qt_worker *w = s->object.worker;
+    bool fin = req->code == QT_REQ_SHUTDOWN;
+    s->close_req = NULL;
+    s->object.reqs--;
+    qt_req_free(&w->requests, req);
+    if (fin)
+        s->eof |= c->res < 0; /* not connected any more: nothing will come */
+    else if (c->res <= 0 && c->res != -EINTR && c->res != -EAGAIN)
+        s->eof = true;
+    advance_stream(s);
+}
+
+static void request(qt_stream *s, uint8_t code) {
+    qt_req *req = qt_request(s->object.worker, code, s->object.fd, s, discard_done);
+    if (req == NULL) {
+        s->eof = true;
+        submit_close(&s->object);
+        return;
+    }
+    if (code == QT_REQ_SHUTDOWN) {
+        req->op_flags = SHUT_WR;
+    } else {
+        req->addr = (uint64_t)(uintptr_t)s->object.worker->sink; /* what comes after close is read by nobody */
+        req->len = QT_SINK_SIZE;
+    }
+    s->close_req = req;
+    s->object.reqs++;
+    qt_submit(s->object.worker, req);
+}
+
+static void advance_stream(qt_stream *s) {
+    if (s->object.closing == QT_CLOSE_SUBMITTED)
+        return;
+    if (s->object.closing == QT_ABORTING) {
+        if (s->object.reqs == 0 && s->send_head == NULL && s->recv == NULL)
+            submit_close(&s->object);
+        return;
+    }
+    if (s->send_head != NULL || s->recv_req != NULL || s->recv != NULL || s->close_req != NULL || s->send_req != NULL)
+        return;
+    if (!s->fin_sent) {
+        s->fin_sent = true;
+        request(s, QT_REQ_SHUTDOWN);
+    } else if (!s->eof) {
+        request(s, QT_REQ_DISCARD);
+    } else {
+        submit_close(&s->object);
+    }
+}
+
+void qt_close_advance(qt_object *object) {
+    switch (object->kind) {
+    case QUOIT_HANDLE_STREAM:
+        advance_stream((qt_stream *)object);
+        break;
+    case QUOIT_HANDLE_TIMER:
+        break;
+    default:
+        if (object->reqs == 0 && object->closing != QT_CLOSE_SUBMITTED)
+            submit_close(object);
+        break;
+    }
+}
+
+/* Asks every op of the object to end, but its close and queued sends. Those that can end at once do so within. */
+static void end_ops(qt_object *object) {
+    qt_link *at = object->pendings.next;
+    while (at != &object->pendings) {
+        qt_pending *p = qt_container(at, qt_pending, link);
+        qt_link *next = at->next;
+        bool send = p->opcode == QUOIT_OP_SEND || p->opcode == QUOIT_OP_SENDV || p->opcode == QUOIT_OP_SHUTDOWN;
+        if (p != object->close_op && !send)
+            qt_pending_end(p, -ECANCELED);
+        at = next;
+    }
+}
+
+static void abort_stream(qt_stream *s) {
+    qt_worker *w = s->object.worker;
+    s->object.closing = QT_ABORTING;
+    if (s->send_req == NULL)
+        qt_send_drop_all(s, -ECANCELED);
+    else
+        qt_cancel_request(w, s->send_req); /* the queue ends in order when that is over */
+    end_ops(&s->object);
+    qt_recv_drop(s);
+    if (s->close_req != NULL) {
+        qt_cancel_request(w, s->close_req);
+    } else if (!s->fin_sent) {
+        s->fin_sent = true;
+        qt_req *req = qt_request(w, QT_REQ_SHUTDOWN, s->object.fd, s, discard_done);
+        if (req != NULL) {
+            req->op_flags = SHUT_RDWR;
+            s->close_req = req;
+            s->object.reqs++;
+            qt_submit(w, req);
+        }
+    }
+    advance_stream(s);
+}
+
+void qt_object_abort(qt_object *object) {
+    if (object->closing >= QT_ABORTING)
+        return;
+    switch (object->kind) {
+    case QUOIT_HANDLE_STREAM:
+        abort_stream((qt_stream *)object);
+        break;
+    case QUOIT_HANDLE_TIMER:
+        object->closing = QT_CLOSING;
+        end_ops(object);
+        free_object(object);
+        break;
+    default:
+        object->closing = QT_ABORTING;
+        end_ops(object);
+        if (object->kind == QUOIT_HANDLE_LISTENER)
+            qt_listener_close((qt_listener *)object);
+        qt_close_advance(object);
+        break;
+    }
+}
+
+static void close_stream(qt_stream *s) {
+    s->object.closing = QT_CLOSING;
+    end_ops(&s->object);
+    qt_recv_drop(s);
+    qt_send_mark(s); /* the flush sends what is queued, then advances */
+}
+
+void qt_op_close(qt_worker *w, const quoit_op *op, qt_object *object) {
+    bool forced = op->flags & QUOIT_OPF_ABORT;
+    if (object->closing) {
+        if (forced && object->closing == QT_CLOSING) {
+            qt_succeed(w, op, 0);
+            qt_object_abort(object);
+        } else {
+            qt_refuse(w, op, QUOIT_E_CLOSING, QUOIT_FIELD_TARGET);
+        }
+        return;
+    }
+    quoit_op timed = *op;
+    if (object->kind == QUOIT_HANDLE_STREAM && !forced && op->timeout_ns == 0)
+        timed.timeout_ns = w->options.close_timeout_ns;
+    qt_pending *p = qt_pending_new(w, &timed, object);
+    if (p == NULL)
+        return;
+    object->close_op = p;
+    if (object->kind == QUOIT_HANDLE_STREAM && !forced)
+        close_stream((qt_stream *)object);
+    else
+        qt_object_abort(object);
+}
+
+/* The deadline of a graceful close, or a stop: no more waiting. The close itself still succeeds. */
+void qt_close_end(qt_pending *p) {
+    qt_object *object = p->object;
+    if (object != NULL && object->closing == QT_CLOSING)
+        qt_object_abort(object);
+}

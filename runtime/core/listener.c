@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Listeners and the streams that they accept. */
+#include "../base/options.h"
+#include "object.h"
+#include "status.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* A listener that ran out of descriptors or memory tries again then, or when one of ours is closed. */
+#define RETRY_NS 100000000
+
+static void accept_done(qt_req *req, const qt_completion *c);
+static void retry_due(qt_timer *timer);
+
+static int set_option(qt_worker *w, int fd, int level, int name) {
+    int on = 1;
+    QT_COUNT(w, system_calls, 1);
+    return setsockopt(fd, level, name, &on, sizeof on) == 0 ? 0 : -errno;
+}
+
+/* Options before bind. TCP_NODELAY on a listener is inherited by what it accepts. */
+static int prepare(qt_worker *w, int fd, const struct sockaddr_storage *addr, uint32_t flags) {
+    int error = 0;
+    if (addr->ss_family == AF_UNIX) {
+        if (flags & QUOIT_LISTEN_UNLINK) {
+            QT_COUNT(w, system_calls, 1);
+            unlink(((const struct sockaddr_un *)addr)->sun_path);
+        }
+        return 0;
+    }
+    error = set_option(w, fd, SOL_SOCKET, SO_REUSEADDR);
+    if (!error && flags & QUOIT_LISTEN_REUSEPORT)
+        error = set_option(w, fd, SOL_SOCKET, SO_REUSEPORT);
+    if (!error && addr->ss_family == AF_INET6) {
+        int only = flags & QUOIT_LISTEN_V6ONLY ? 1 : 0;
+        QT_COUNT(w, system_calls, 1);
+        error = setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only) == 0 ? 0 : -errno;
+    }
+    if (!error && !(flags & QUOIT_LISTEN_DELAY))
+        error = set_option(w, fd, IPPROTO_TCP, TCP_NODELAY);
+    return error;
+}
+
+static int open_listener(qt_worker *w, const struct sockaddr_storage *addr, socklen_t len, uint32_t backlog, uint32_t flags,
+                         quoit_addr *bound) {
+    QT_COUNT(w, system_calls, 4);
+    int fd = socket(addr->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    struct sockaddr_storage name;
+    socklen_t name_len = sizeof name;
+    int error = prepare(w, fd, addr, flags);
+    if (!error && (bind(fd, (const struct sockaddr *)addr, len) != 0 || listen(fd, (int)backlog) != 0 ||
+                   getsockname(fd, (struct sockaddr *)&name, &name_len) != 0))
+        error = -errno;
+    if (!error)
+        error = qt_addr_from_sockaddr(&name, name_len, bound);
+    if (error) {
+        close(fd);
+        return error;
+    }
+    return fd;
+}
+
+static quoit_status read_options(qt_worker *w, const quoit_op *op, quoit_listen_options *out) {
+    memset(out, 0, sizeof *out);
+    if (op->arg2 == 0 && !(op->flags & QUOIT_OPF_ARENA_SEND))
+        return 0;
+    const void *memory;
+    quoit_status status = qt_op_memory(w, op, op->arg2, sizeof(uint32_t), &memory);
+    if (status == 0)
+        status = qt_options_read(out, sizeof *out, sizeof(quoit_listen_options), memory);
+    uint32_t known = QUOIT_LISTEN_REUSEPORT | QUOIT_LISTEN_V6ONLY | QUOIT_LISTEN_DELAY | QUOIT_LISTEN_UNLINK;
+    return status == 0 && (out->flags & ~known) ? QUOIT_E_FLAGS : status;
+}
+
+void qt_op_listen(qt_worker *w, const quoit_op *op, qt_object *object) {
+    (void)object;
+    struct sockaddr_storage addr;
+    socklen_t len;
+    quoit_listen_options options;
+    quoit_addr bound;
+    quoit_status status = qt_op_addr(w, op, op->addr, op->len, &addr, &len);
+    if (status != 0) {
+        qt_refuse(w, op, status, QUOIT_FIELD_ADDR);
+        return;
+    }
+    status = read_options(w, op, &options);
+    if (status != 0) {
+        qt_refuse(w, op, status, QUOIT_FIELD_ARG2);
+        return;
+    }
+    int fd = open_listener(w, &addr, len, op->arg ? op->arg : 1024, options.flags, &bound);
+    if (fd < 0) {
+        qt_refuse(w, op, fd, QUOIT_FIELD_ADDR);
+        return;
+    }
+    qt_listener *l = qt_slab_alloc(&w->objects);
+    int error = l ? qt_handle_new(w, &l->object, QUOIT_HANDLE_LISTENER, fd) : -ENOMEM;
+    if (error) {
+        if (l != NULL)
+            qt_slab_free(&w->objects, l);
+        close(fd);
+        qt_refuse(w, op, error, 0);
+        return;
+    }
+    qt_list_init(&l->stalled_link);
+    qt_timer_init(&l->retry, retry_due);
+    quoit_event *event = qt_event(w, op->opcode, 0, op->user_data, 0);
+    event->value = l->object.handle;
+    event->aux = bound.port;
+}
+
+static void arm(qt_listener *l) {
+    qt_worker *w = l->object.worker;
+    if (l->accept == NULL || l->accept_req != NULL || l->object.closing || l->accept->verdict)
+        return;
+    qt_req *req = qt_request(w, QT_REQ_ACCEPT, l->object.fd, l, accept_done);
+    if (req == NULL) {
+        qt_timer_arm(&w->wheel, &l->retry, qt_now(w) + RETRY_NS);
+        return;
+    }
+    req->flags = l->accept->flags & QUOIT_OPF_MULTI ? QT_REQ_MULTISHOT : 0;
+    l->accept_req = req;
+    l->object.reqs++;
+    qt_submit(w, req);
+}
+
+void qt_op_accept(qt_worker *w, const quoit_op *op, qt_object *object) {
+    qt_listener *l = (qt_listener *)object;
+    if (l->accept != NULL) {
+        qt_refuse(w, op, QUOIT_E_BUSY, QUOIT_FIELD_TARGET);
+        return;
+    }
+    if (op->flags & QUOIT_OPF_KEEP && !(op->flags & QUOIT_OPF_AUTO_RECV)) {
+        qt_refuse(w, op, QUOIT_E_FLAGS, QUOIT_FIELD_FLAGS);
+        return;
+    }
+    l->accept = qt_pending_new(w, op, object);
+    if (l->accept != NULL)
+        arm(l);
+}
+
+qt_stream *qt_stream_new(qt_worker *w, int fd, int *error) {
+    qt_stream *s = qt_slab_alloc(&w->streams);
+    *error = s ? qt_handle_new(w, &s->object, QUOIT_HANDLE_STREAM, fd) : -ENOMEM;
+    if (*error) {
+        if (s != NULL)
+            qt_slab_free(&w->streams, s);
+        return NULL;
+    }
+    qt_list_init(&s->dirty_link);
+    qt_list_init(&s->starved_link);
+    return s;
+}
+
+static void end_accept(qt_listener *l, int64_t result, uint64_t value) {
+    qt_pending *p = l->accept;
+    l->accept = NULL;
+    qt_finish(p, result, value);
+}
+
+static void accepted(qt_listener *l, int fd) {
+    qt_worker *w = l->object.worker;
+    qt_pending *p = l->accept;
+    int error;
+    if (p == NULL || l->object.closing) {
+        close(fd);
+        return;
+    }
+    qt_stream *s = qt_stream_new(w, fd, &error);
+    if (s == NULL) {
+        close(fd);
+        QT_COUNT(w, accept_stalls, 1);
+        qt_log_line(w->runtime, QUOIT_LOG_WARNING, "An accepted connection was closed: %s", qt_status_message(error));
+        return;
+    }
+    QT_COUNT(w, accepts, 1);
+    qt_pending_event(p, 0)->value = s->object.handle;
+    if (p->flags & QUOIT_OPF_AUTO_RECV)
+        qt_recv_auto(s, p);
+}
+
+static void accepted_one(qt_listener *l, int fd) {
+    qt_pending *p = l->accept;
+    int error;
+    qt_stream *s = qt_stream_new(l->object.worker, fd, &error);
+    if (s == NULL) {
+        close(fd);
+        end_accept(l, error, 0);
+        return;
+    }
+    QT_COUNT(l->object.worker, accepts, 1);
+    bool receive = p->flags & QUOIT_OPF_AUTO_RECV;
+    qt_pending copy = *p;
+    end_accept(l, 0, s->object.handle);
+    if (receive)
+        qt_recv_auto(s, &copy);
+}
+
+static void stall(qt_listener *l, int32_t res) {
+    qt_worker *w = l->object.worker;
+    QT_COUNT(w, accept_stalls, 1);
+    qt_log_line(w->runtime, QUOIT_LOG_WARNING, "Accepting pauses until a descriptor is free: %s", qt_status_message(res));
+    if (qt_list_empty(&l->stalled_link))
+        qt_list_append(&w->stalled, &l->stalled_link);
+    qt_timer_arm(&w->wheel, &l->retry, qt_now(w) + RETRY_NS);
+}
+
+static bool is_shortage(int32_t res) {
+    return res == -EMFILE || res == -ENFILE || res == -ENOBUFS || res == -ENOMEM;
+}
+
+/* Errors of one connection that died in the backlog, not of the listener: accept(2). */
+static bool is_passing(int32_t res) {
+    switch (-res) {
+    case ECONNABORTED:
+    case EINTR:
+    case EAGAIN:
+    case EPROTO:
+    case ENETDOWN:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void accept_done(qt_req *req, const qt_completion *c) {
+    qt_listener *l = req->owner;
+    qt_worker *w = l->object.worker;
+    bool over = !(c->flags & QT_CQ_MORE);
+    if (over) {
+        l->accept_req = NULL;
+        l->object.reqs--;
+        qt_req_free(&w->requests, req);
+    }
+    bool multi = l->accept != NULL && l->accept->flags & QUOIT_OPF_MULTI;
+    if (c->res >= 0 && !multi && l->accept != NULL && !l->object.closing) {
+        accepted_one(l, c->res);
+        return;
+    }
+    if (c->res >= 0)
+        accepted(l, c->res);
+    if (!over)
+        return;
+    if (l->object.closing) {
+        if (l->accept != NULL)
+            end_accept(l, -ECANCELED, 0);
+        qt_close_advance(&l->object);
+    } else if (l->accept == NULL) {
+        return;
+    } else if (l->accept->verdict) {
+        end_accept(l, l->accept->verdict, 0);
+    } else if (is_shortage(c->res)) {
+        stall(l, c->res);
+    } else if (c->res >= 0 || c->res == -ECANCELED || is_passing(c->res)) {
+        arm(l);
+    } else {
+        end_accept(l, c->res, 0);
+    }
+}
+
+static void retry(qt_listener *l) {
+    if (!qt_list_empty(&l->stalled_link))
+        qt_list_remove(&l->stalled_link);
+    qt_timer_disarm(&l->object.worker->wheel, &l->retry);
+    arm(l);
+}
+
+static void retry_due(qt_timer *timer) {
+    retry(qt_container(timer, qt_listener, retry));
+}
+
+void qt_listeners_retry(qt_worker *w) {
+    while (!qt_list_empty(&w->stalled))
+        retry(qt_container(w->stalled.next, qt_listener, stalled_link));
+}
+
+void qt_accept_end(qt_pending *p) {
+    qt_listener *l = (qt_listener *)p->object;
+    if (l->accept_req != NULL)
+        qt_cancel_request(p->worker, l->accept_req);
+    else
+        end_accept(l, p->verdict, 0);
+}
+
+void qt_listener_close(qt_listener *l) {
+    if (!qt_list_empty(&l->stalled_link))
+        qt_list_remove(&l->stalled_link);
+    qt_timer_disarm(&l->object.worker->wheel, &l->retry);
+}

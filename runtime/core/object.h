@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Kinds of object and what each opcode's file offers to the others. */
+#ifndef QT_OBJECT_H
+#define QT_OBJECT_H
+
+#include "worker.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/* A part of a stream's send queue. */
+typedef struct qt_piece qt_piece;
+struct qt_piece {
+    qt_piece *next;
+    qt_pending *op;
+    uint64_t addr;
+    uint64_t size; /* QT_PIECE_COPY: as allocated, at `block` */
+    void *block;
+    uint32_t len;
+    uint32_t ref; /* QT_PIECE_BUFFER: buffer index; QT_PIECE_SCRATCH: region */
+    uint8_t kind;
+    bool last; /* of its op */
+};
+
+enum { QT_PIECE_COPY, QT_PIECE_BORROW, QT_PIECE_SCRATCH, QT_PIECE_BUFFER, QT_PIECE_SHUTDOWN };
+
+#define QT_GATHER_MAX 128
+
+/* What one sendmsg in flight points at. */
+typedef struct qt_send_slot {
+    struct msghdr message;
+    struct iovec slices[QT_GATHER_MAX];
+} qt_send_slot;
+
+typedef struct qt_stream {
+    qt_object object;
+    qt_link dirty_link;
+    qt_link starved_link;
+    /* receiving */
+    qt_pending *recv;
+    qt_req *recv_req;
+    uint32_t recv_cap;
+    uint8_t paused; /* QT_PAUSED_* */
+    bool recv_keep;
+    bool held_end; /* the end (or error) came while paused */
+    bool eof;      /* the peer's FIN was seen */
+    int32_t held_error;
+    uint32_t *held; /* buffers received while paused by the program */
+    uint32_t held_count;
+    uint32_t held_capacity;
+    uint64_t kept_bytes;
+    /* sending */
+    qt_piece *send_head;
+    qt_piece *send_tail;
+    qt_req *send_req;
+    qt_send_slot *send_slot;
+    uint64_t send_flying; /* bytes of the send in flight */
+    uint64_t queued;      /* bytes not yet sent */
+    uint64_t copied;      /* of them, in memory of ours */
+    uint64_t pinned;      /* bytes of receive buffers held by queued sends */
+    uint64_t unsent;      /* dropped by an abort */
+    /* closing */
+    qt_req *close_req;
+    bool fin_sent;
+    bool auto_nodelay;
+} qt_stream;
+
+#define QT_PAUSED_USER 1u
+#define QT_PAUSED_SEND 2u
+#define QT_PAUSED_KEPT 4u
+
+typedef struct qt_listener {
+    qt_object object;
+    qt_pending *accept;
+    qt_req *accept_req;
+    qt_link stalled_link;
+    qt_timer retry;
+    qt_req *close_req;
+} qt_listener;
+
+typedef struct qt_timer_object {
+    qt_object object;
+    qt_timer timer;
+    int64_t period_ns;
+    uint64_t expirations;
+} qt_timer_object;
+
+/* memory.c: what an op points at */
+/* Resolves addr of `len` bytes (pointer, or offset in the scratch region): 0 and *out, or a status. */
+quoit_status qt_op_memory(qt_worker *w, const quoit_op *op, uint64_t addr, uint64_t len, const void **out);
+quoit_status qt_op_addr(qt_worker *w, const quoit_op *op, uint64_t addr, uint32_t len, struct sockaddr_storage *out,
+                        socklen_t *out_len);
+quoit_status qt_addr_to_sockaddr(const quoit_addr *addr, struct sockaddr_storage *out, socklen_t *out_len);
+quoit_status qt_addr_from_sockaddr(const struct sockaddr_storage *from, socklen_t len, quoit_addr *out);
+
+/* A request of an op or object; null when memory is out. */
+qt_req *qt_request(qt_worker *w, uint8_t code, int fd, void *owner, qt_req_fn done);
+void qt_submit(qt_worker *w, qt_req *req);
+void qt_cancel_request(qt_worker *w, qt_req *req);
+
+/* listener.c, connect.c */
+void qt_op_listen(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_accept(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_connect(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_accept_end(qt_pending *p);
+void qt_listener_close(qt_listener *l);
+void qt_listeners_retry(qt_worker *w); /* a file descriptor was closed */
+qt_stream *qt_stream_new(qt_worker *w, int fd, int *error);
+
+/* recv.c */
+void qt_op_recv(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_recv_pause(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_recv_resume(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_recv_end(qt_pending *p);
+void qt_recv_pause_for(qt_stream *s, uint8_t reason);
+void qt_recv_resume_for(qt_stream *s, uint8_t reason);
+void qt_recv_auto(qt_stream *s, const qt_pending *accept); /* AUTO_RECV */
+void qt_recv_drop(qt_stream *s);                           /* closing: give back what is held */
+void qt_starved_rearm(qt_worker *w);
+
+/* send.c, send_queue.c */
+void qt_op_send(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_shutdown(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_send_end(qt_pending *p);
+void qt_send_drop_all(qt_stream *s, int32_t status); /* ends every queued op that is not in flight */
+void qt_send_flush(qt_worker *w);
+void qt_send_mark(qt_stream *s);
+void qt_piece_release(qt_stream *s, qt_piece *piece);
+int qt_pieces_append(qt_stream *s, qt_pending *p, const quoit_op *op, uint32_t *field);
+
+/* close.c */
+void qt_op_close(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_close_end(qt_pending *p);
+void qt_close_advance(qt_object *object); /* something it waited for has happened */
+void qt_object_abort(qt_object *object);
+
+/* timers.c */
+void qt_op_timer(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_timer_end(qt_pending *p);
+void qt_timer_object_free(qt_timer_object *t);
+
+/* files.c, poll.c, offload.c */
+void qt_op_open(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_read(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_write(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_fsync(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_poll(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_offload(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_offload_end(qt_pending *p);
+void qt_connect_discard(qt_pending *p);
+void qt_poll_discard(qt_pending *p);
+void qt_file_discard(qt_pending *p);
+int qt_run_blocking(void *worker, qt_req *req);
+bool qt_cancel_blocking(void *worker, qt_req *req);
+
+/* post.c */
+void qt_op_post(qt_worker *w, const quoit_op *op, qt_object *object);
+quoit_status qt_post(qt_worker *w, const quoit_op *ops, uint32_t n);
+
+/* buffers.c */
+int qt_buffers_init(qt_worker *w);
+void qt_buffers_destroy(qt_worker *w);
+void qt_buffers_refill(qt_worker *w);
+qt_buffer *qt_buffer_received(qt_worker *w, uint32_t bid, uint32_t length, uint64_t owner);
+qt_buffer *qt_buffer_at(qt_worker *w, uint32_t index);
+uint32_t qt_buffer_index(qt_worker *w, const qt_buffer *buffer);
+uint64_t qt_buffer_handle(qt_worker *w, const qt_buffer *buffer);
+qt_buffer *qt_buffer_take_large(qt_worker *w, uint32_t length, uint64_t owner);
+uint32_t qt_buffer_size(qt_worker *w, const qt_buffer *buffer);
+void qt_loans_begin(qt_worker *w); /* of the events now in the batch */
+void qt_buffer_lend(qt_worker *w, qt_buffer *buffer);
+bool qt_buffer_count_kept(qt_worker *w, qt_buffer *buffer); /* false: over the arena's cap */
+void qt_buffer_unkeep(qt_worker *w, qt_buffer *buffer);
+void qt_buffer_settle(qt_worker *w, qt_buffer *buffer); /* gives it back if nobody holds it */
+void qt_loans_end(qt_worker *w);
+quoit_status qt_buffer_find(qt_worker *w, uint64_t handle, qt_buffer **out);
+quoit_status qt_buffer_check(qt_worker *w, uint64_t handle, uint64_t offset, uint64_t len, qt_buffer **out);
+void qt_op_keep(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_release(qt_worker *w, const quoit_op *op, qt_object *object);
+
+/* scratch.c */
+int qt_scratch_init(qt_worker *w);
+void qt_scratch_destroy(qt_worker *w);
+void qt_scratch_next(qt_worker *w); /* names the region that the next ops may use */
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Sending on a stream: one send in flight; what queued up meanwhile leaves in one gathered send. */
+#include "object.h"
+
+#include <assert.h>
+#include <errno.h>
+
+/* Owed bytes above which a stream whose send is blocked stops receiving, and below which it goes on. */
+#define PAUSE_ABOVE (64u << 10)
+#define RESUME_BELOW (16u << 10)
+
+static void send_done(qt_req *req, const qt_completion *c);
+
+void qt_send_mark(qt_stream *s) {
+    if (qt_list_empty(&s->dirty_link))
+        qt_list_append(&s->object.worker->dirty, &s->dirty_link);
+}
+
+static void publish_queued(qt_worker *w, int64_t change) {
+    QT_COUNT(w, send_bytes_queued, change);
+}
+
+void qt_op_send(qt_worker *w, const quoit_op *op, qt_object *object) {
+    qt_stream *s = (qt_stream *)object;
+    qt_pending *p = qt_pending_new(w, op, object);
+    if (p == NULL)
+        return;
+    uint32_t field = 0;
+    int error = qt_pieces_append(s, p, op, &field);
+    if (error) {
+        quoit_event *event = qt_finish(p, error, 0);
+        event->aux = field;
+        return;
+    }
+    publish_queued(w, (int64_t)p->total);
+    qt_send_mark(s);
+}
+
+static int to_how(uint32_t how) {
+    return how == QUOIT_SHUTDOWN_RECV ? SHUT_RD : how == QUOIT_SHUTDOWN_SEND ? SHUT_WR : SHUT_RDWR;
+}
+
+void qt_op_shutdown(qt_worker *w, const quoit_op *op, qt_object *object) {
+    qt_stream *s = (qt_stream *)object;
+    if (op->arg < QUOIT_SHUTDOWN_RECV || op->arg > QUOIT_SHUTDOWN_BOTH) {
+        qt_refuse(w, op, QUOIT_E_FIELD, QUOIT_FIELD_ARG);
+        return;
+    }
+    qt_pending *p = qt_pending_new(w, op, object);
+    if (p == NULL)
+        return;
+    qt_piece *piece = qt_slab_alloc(&w->pieces);
+    if (piece == NULL) {
+        qt_finish(p, -ENOMEM, 0);
+        return;
+    }
+    piece->op = p;
+    piece->kind = QT_PIECE_SHUTDOWN;
+    piece->last = true;
+    if (s->send_tail)
+        s->send_tail->next = piece;
+    else
+        s->send_head = piece;
+    s->send_tail = piece;
+    qt_send_mark(s);
+}
+
+static void pop(qt_stream *s) {
+    qt_piece *piece = s->send_head;
+    s->send_head = piece->next;
+    if (s->send_head == NULL)
+        s->send_tail = NULL;
+    qt_piece_release(s, piece);
+}
+
+/* Ends the op at the head of the queue and drops what is left of it. */
+static void end_head(qt_stream *s, int64_t result) {
+    qt_pending *p = s->send_head->op;
+    bool last;
+    uint64_t dropped = 0;
+    do {
+        last = s->send_head->last;
+        dropped += s->send_head->len;
+        pop(s);
+    } while (!last);
+    s->queued -= dropped;
+    s->unsent += dropped;
+    publish_queued(s->object.worker, -(int64_t)dropped);
+    qt_finish(p, result, p->done);
+}
+
+/* Ends whatever at the head needs no kernel: empty pieces, and ops that were asked to end. */
+static void settle_head(qt_stream *s) {
+    while (s->send_head != NULL && s->send_req == NULL) {
+        qt_piece *piece = s->send_head;
+        qt_pending *p = piece->op;
+        if (p->verdict) {
+            end_head(s, p->verdict);
+        } else if (piece->kind != QT_PIECE_SHUTDOWN && piece->len == 0) {
+            bool last = piece->last;
+            pop(s);
+            if (last)
+                qt_finish(p, (int64_t)p->total, 0);
+        } else {
+            break;
+        }
+    }
+}
+
+static uint32_t message_flags(const qt_piece *piece) {
+    return piece->op->arg & QUOIT_SEND_CORK ? MSG_MORE : 0;
+}
+
+/* Fills the request with as much of the queue as one message takes. */
+static bool gather(qt_stream *s, qt_req *req) {
+    qt_piece *head = s->send_head;
+    s->send_flying = head->len;
+    req->op_flags = message_flags(head);
+    if (head->next == NULL || head->next->kind == QT_PIECE_SHUTDOWN) {
+        req->code = QT_REQ_SEND;
+        req->addr = head->addr;
+        req->len = head->len;
+        return true;
+    }
+    qt_send_slot *slot = qt_slab_alloc(&s->object.worker->send_slots);
+    if (slot == NULL)
+        return false;
+    uint32_t n = 0;
+    s->send_flying = 0;
+    for (qt_piece *piece = head; piece != NULL && piece->kind != QT_PIECE_SHUTDOWN && n < QT_GATHER_MAX; piece = piece->next) {
+        slot->slices[n++] = (struct iovec){(void *)(uintptr_t)piece->addr, piece->len};
+        s->send_flying += piece->len;
+        req->op_flags = message_flags(piece);
+    }
+    slot->message = (struct msghdr){.msg_iov = slot->slices, .msg_iovlen = n};
+    s->send_slot = slot;
+    req->code = QT_REQ_SENDMSG;
+    req->addr = (uint64_t)(uintptr_t)&slot->message;
+    QT_COUNT(s->object.worker, sends_gathered, 1);
+    return true;
+}
+
+static void submit_head(qt_stream *s) {
+    qt_worker *w = s->object.worker;
+    qt_req *req = qt_request(w, QT_REQ_SEND, s->object.fd, s, send_done);
+    bool made = req != NULL;
+    if (made && s->send_head->kind == QT_PIECE_SHUTDOWN) {
+        req->code = QT_REQ_SHUTDOWN;
+        req->op_flags = (uint32_t)to_how(s->send_head->op->arg);
+        s->send_flying = 0;
+    } else if (made) {
+        made = gather(s, req);
+    }
+    if (!made) {
+        if (req != NULL)
+            qt_req_free(&w->requests, req);
+        end_head(s, -ENOMEM);
+        qt_send_mark(s);
+        return;
+    }
+    s->send_req = req;
+    s->object.reqs++;
+    qt_submit(w, req);
+    if (req->code != QT_REQ_SHUTDOWN)
+        QT_COUNT(w, sends, 1);
+}
+
+void qt_send_flush(qt_worker *w) {
+    while (!qt_list_empty(&w->dirty)) {
+        qt_stream *s = qt_container(w->dirty.next, qt_stream, dirty_link);
+        qt_list_remove(&s->dirty_link);
+        if (s->send_req != NULL) {
+            /* The send of an earlier tick is still out: the peer is slow. Let TCP slow it in turn. */
+            if (s->queued > PAUSE_ABOVE)
+                qt_recv_pause_for(s, QT_PAUSED_SEND);
+            continue;
+        }
+        settle_head(s);
+        if (s->send_head != NULL)
+            submit_head(s);
+        else if (s->object.closing)
+            qt_close_advance(&s->object);
+    }
+}
+
+/* `sent` bytes have left: ends the ops they complete. */
+static void consume(qt_stream *s, uint64_t sent) {
+    s->queued -= sent;
+    publish_queued(s->object.worker, -(int64_t)sent);
+    while (sent > 0) {
+        qt_piece *piece = s->send_head;
+        qt_pending *p = piece->op;
+        if (sent < piece->len) {
+            piece->addr += sent;
+            piece->len -= (uint32_t)sent;
+            p->done += sent;
+            return;
+        }
+        sent -= piece->len;
+        p->done += piece->len;
+        bool last = piece->last;
+        pop(s);
+        if (last)
+            qt_finish(p, (int64_t)p->total, 0);
+    }
+}
+
+void qt_send_drop_all(qt_stream *s, int32_t status) {
+    while (s->send_head != NULL) {
+        int32_t verdict = s->send_head->op->verdict;
+        end_head(s, verdict ? verdict : status);
+    }
+}
+
+static void shutdown_done(qt_stream *s, int32_t res) {
+    qt_pending *p = s->send_head->op;
+    pop(s);
+    qt_finish(p, res < 0 && p->verdict && res == -ECANCELED ? p->verdict : res, 0);
+}
+
+static void payload_done(qt_stream *s, int32_t res) {
+    qt_worker *w = s->object.worker;
+    if (res >= 0) {
+        if ((uint64_t)res < s->send_flying)
+            QT_COUNT(w, sends_partial, 1);
+        QT_COUNT(w, bytes_sent, res);
+        consume(s, (uint64_t)res);
+    } else if (s->object.closing == QT_ABORTING) {
+        /* the queue ends below */
+    } else if (res != -ECANCELED && res != -EAGAIN && res != -EINTR) {
+        /* The stream is broken for sending: nothing that is queued can leave. */
+        qt_send_drop_all(s, res);
+    }
+}
+
+static void send_done(qt_req *req, const qt_completion *c) {
+    qt_stream *s = req->owner;
+    qt_worker *w = s->object.worker;
+    bool shutdown = req->code == QT_REQ_SHUTDOWN;
+    s->send_req = NULL;
+    s->object.reqs--;
+    qt_req_free(&w->requests, req);
+    if (s->send_slot != NULL) {
+        qt_slab_free(&w->send_slots, s->send_slot);
+        s->send_slot = NULL;
+    }
+    if (shutdown)
+        shutdown_done(s, c->res);
+    else
+        payload_done(s, c->res);
+    if (s->object.closing == QT_ABORTING)
+        qt_send_drop_all(s, -ECANCELED);
+    else
+        settle_head(s);
+    if (s->send_head != NULL)
+        qt_send_mark(s);
+    if (s->queued <= RESUME_BELOW)
+        qt_recv_resume_for(s, QT_PAUSED_SEND);
+    if (s->object.closing && s->send_head == NULL)
+        qt_close_advance(&s->object);
+}
+
+/* Takes an op's pieces out of the middle of the queue, when none of them is in flight. */
+static void unlink_op(qt_stream *s, qt_pending *p) {
+    qt_piece **at = &s->send_head;
+    qt_piece *before = NULL;
+    uint64_t dropped = 0;
+    while (*at != NULL) {
+        qt_piece *piece = *at;
+        if (piece->op != p) {
+            before = piece;
+            at = &piece->next;
+            continue;
+        }
+        dropped += piece->len;
+        *at = piece->next;
+        qt_piece_release(s, piece);
+    }
+    s->send_tail = before;
+    s->queued -= dropped;
+    s->unsent += dropped;
+    publish_queued(s->object.worker, -(int64_t)dropped);
+    qt_finish(p, p->verdict, p->done);
+}
+
+static bool is_flying(const qt_stream *s, const qt_pending *p) {
+    if (s->send_req == NULL)
+        return false;
+    if (s->send_slot == NULL)
+        return s->send_head->op == p;
+    uint64_t n = s->send_slot->message.msg_iovlen;
+    for (const qt_piece *piece = s->send_head; piece != NULL && n > 0; piece = piece->next, n--)
+        if (piece->op == p)
+            return true;
+    return false;
+}
+
+void qt_send_end(qt_pending *p) {
+    qt_stream *s = (qt_stream *)p->object;
+    if (is_flying(s, p))
+        qt_cancel_request(p->worker, s->send_req);
+    else
+        unlink_op(s, p);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "thread.h"
+
+#include "../sys/clock.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* How long a destroyed worker may take to let its objects go in order. */
+#define DRAIN_NS 2000000000
+
+static void *thread_main(void *argument) {
+    qt_worker *w = argument;
+    char name[16];
+    snprintf(name, sizeof name, "quoit-%u", w->id & 0xFFu);
+    pthread_setname_np(pthread_self(), name);
+    atomic_store(&w->owner, (uintptr_t)pthread_self());
+    w->in_turn = true;
+    w->run_result = qt_run(w, w->on_batch, w->on_batch_ctx);
+    w->in_turn = false;
+    return NULL;
+}
+
+static int create_thread(qt_worker *w) {
+    sigset_t all;
+    sigset_t before;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    if (w->options.cpu != 0) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(w->options.cpu - 1, &set);
+        int error = pthread_attr_setaffinity_np(&attributes, sizeof set, &set);
+        if (error) {
+            pthread_attr_destroy(&attributes);
+            return -error;
+        }
+    }
+    /* Signals are the program's: none is handled on a thread of ours. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&w->thread, &attributes, thread_main, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return -error;
+}
+
+quoit_status qt_thread_start(qt_worker *w, quoit_batch_fn on_batch, void *ctx) {
+    uintptr_t nobody = 0;
+    if (w->options.cpu > CPU_SETSIZE)
+        return QUOIT_E_ARGUMENT;
+    /* Claimed for the thread to be, so that nobody turns it meanwhile. */
+    if (!atomic_compare_exchange_strong(&w->owner, &nobody, UINTPTR_MAX))
+        return QUOIT_E_BUSY;
+    w->on_batch = on_batch;
+    w->on_batch_ctx = ctx;
+    int error = create_thread(w);
+    if (error)
+        atomic_store(&w->owner, 0);
+    else
+        atomic_store(&w->threaded, true);
+    return error;
+}
+
+quoit_status qt_thread_join(qt_worker *w) {
+    if (!atomic_load(&w->threaded))
+        return QUOIT_E_ARGUMENT;
+    if (pthread_equal(w->thread, pthread_self()))
+        return QUOIT_E_REENTER;
+    bool yes = true;
+    if (!atomic_compare_exchange_strong(&w->threaded, &yes, false))
+        return QUOIT_E_BUSY;
+    pthread_join(w->thread, NULL);
+    return w->run_result;
+}
+
+/* The owner's own end: objects close in order, while there is time. */
+static void drain(qt_worker *w) {
+    int64_t until = qt_now_ns() + DRAIN_NS;
+    atomic_store(&w->stop, true);
+    w->in_turn = true;
+    while (!w->drained && qt_now_ns() < until)
+        if (qt_turn(w, 0, DRAIN_NS / 20, true) < 0)
+            break;
+    w->in_turn = false;
+}
+
+/* A thread that has ended has no task any more. */
+static bool owner_ended(const qt_worker *w) {
+    return w->owner_tid == 0 || (tgkill(getpid(), w->owner_tid, 0) != 0 && errno == ESRCH);
+}
+
+static quoit_status may_end(qt_worker *w, bool forked) {
+    uintptr_t owner = atomic_load(&w->owner);
+    if (forked || owner == 0)
+        return 0;
+    if (atomic_load(&w->threaded))
+        return owner == (uintptr_t)pthread_self() ? QUOIT_E_REENTER : QUOIT_E_BUSY;
+    if (owner == (uintptr_t)pthread_self())
+        return w->in_turn ? QUOIT_E_REENTER : 0;
+    /* Another thread's: allowed once that has ended, which a joined or exited thread shows by not existing. */
+    return w->in_turn || !owner_ended(w) ? QUOIT_E_THREAD : 0;
+}
+
+quoit_status qt_worker_end(qt_shell *shell, bool with_runtime) {
+    qt_worker *w = qt_shell_enter(shell);
+    if (w == NULL)
+        return QUOIT_E_CLOSED;
+    bool forked = qt_runtime_forked(w->runtime);
+    if (with_runtime && !forked && atomic_load(&w->threaded) && !pthread_equal(w->thread, pthread_self())) {
+        atomic_store(&w->stop, true);
+        qt_wake(w);
+        qt_thread_join(w);
+    }
+    quoit_status status = may_end(w, forked);
+    qt_shell_leave(shell);
+    if (status != 0)
+        return status;
+    if (!forked && w->enabled && atomic_load(&w->owner) == (uintptr_t)pthread_self())
+        drain(w);
+    if (forked)
+        atomic_store(&shell->body, NULL); /* other threads' looks stayed with the parent */
+    else
+        qt_shell_retire(shell);
+    atomic_fetch_sub(&w->runtime->workers, 1);
+    qt_worker_free(w, forked);
+    qt_shell_give_back(shell);
+    return 0;
+}
+
+quoit_status qt_runtime_end(qt_shell *shell) {
+    qt_runtime *runtime = qt_shell_enter(shell);
+    if (runtime == NULL)
+        return QUOIT_E_CLOSED;
+    bool forked = qt_runtime_forked(runtime);
+    quoit_status status = 0;
+    for (uint32_t number = 1; number < QT_WORKERS_MAX && status == 0; number++) {
+        qt_shell *worker = qt_shell_worker(number);
+        qt_worker *w = atomic_load(&worker->body);
+        if (w != NULL && w->runtime == runtime)
+            status = qt_worker_end(worker, true);
+    }
+    qt_shell_leave(shell);
+    if (status != 0)
+        return status == QUOIT_E_REENTER ? status : QUOIT_E_BUSY;
+    if (forked)
+        atomic_store(&shell->body, NULL);
+    else
+        qt_shell_retire(shell);
+    qt_runtime_free(runtime, forked);
+    qt_shell_give_back(shell);
+    return 0;
+}

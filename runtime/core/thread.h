@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Threads of the library that run workers, and the orderly end of workers and runtimes. */
+#ifndef QT_THREAD_H
+#define QT_THREAD_H
+
+#include "worker.h"
+
+quoit_status qt_thread_start(qt_worker *w, quoit_batch_fn on_batch, void *ctx);
+quoit_status qt_thread_join(qt_worker *w);
+
+/* with_runtime: the runtime ends too, so the worker's thread is stopped and joined. */
+quoit_status qt_worker_end(qt_shell *shell, bool with_runtime);
+quoit_status qt_runtime_end(qt_shell *shell);
+
+#endif
