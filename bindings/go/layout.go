@@ -113,7 +113,7 @@ func layouts() map[string]structLayout {
 		"quoit_call": {unsafe.Sizeof(call), C.sizeof_quoit_call, []fieldLayout{
 			{"struct_size", unsafe.Offsetof(call.StructSize), unsafe.Offsetof(ccall.struct_size), 4},
 			{"nargs", unsafe.Offsetof(call.NArgs), unsafe.Offsetof(ccall.nargs), 4},
-			{"function", unsafe.Offsetof(call.Function), unsafe.Offsetof(ccall.function), 8},
+			{"entry", unsafe.Offsetof(call.Function), unsafe.Offsetof(ccall.entry), 8},
 			{"types", unsafe.Offsetof(call.Types), unsafe.Offsetof(ccall.types), 8},
 			{"args", unsafe.Offsetof(call.Args), unsafe.Offsetof(ccall.args), 8},
 			{"return_type", unsafe.Offsetof(call.ReturnType), unsafe.Offsetof(ccall.return_type), 4},

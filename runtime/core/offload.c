@@ -36,7 +36,7 @@ static quoit_status read_call(qt_worker *w, const quoit_op *op, struct qt_ffi_ca
     quoit_status status = qt_op_memory(w, op, op->addr, op->len, &memory);
     if (status == 0)
         status = qt_options_read(&call, sizeof call, sizeof call, memory);
-    if (status == 0 && (call.struct_size > op->len || call.flags != 0 || call.nargs > QUOIT_CALL_ARGS_MAX || call.function == 0))
+    if (status == 0 && (call.struct_size > op->len || call.flags != 0 || call.nargs > QUOIT_CALL_ARGS_MAX || call.entry == 0))
         status = QUOIT_E_FIELD;
     if (status == 0 && call.nargs > 0)
         status = qt_op_memory(w, op, call.types, call.nargs, &types);

@@ -101,7 +101,7 @@ pub struct quoit_op {
 pub struct quoit_call {
     pub struct_size: u32,
     pub nargs: u32,
-    pub function: u64,
+    pub entry: u64,
     pub types: u64,
     pub args: u64,
     pub return_type: u32,

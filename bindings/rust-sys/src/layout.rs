@@ -62,7 +62,7 @@ layouts! {
     }
     quoit_listen_options, 8, { struct_size: 0, flags: 4 }
     quoit_call, 40, {
-        struct_size: 0, nargs: 4, function: 8, types: 16, args: 24, return_type: 32, flags: 36,
+        struct_size: 0, nargs: 4, entry: 8, types: 16, args: 24, return_type: 32, flags: 36,
     }
     quoit_probe_entry, 576, { state: 0, status: 4, number: 8, name: 16, reason: 64, fix: 320 }
     quoit_runtime_options, 24, {

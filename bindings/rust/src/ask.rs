@@ -214,7 +214,7 @@ impl Ops {
         let native = sys::quoit_call {
             struct_size: size_of::<sys::quoit_call>() as u32,
             nargs: call.nargs,
-            function: call.function,
+            entry: call.function,
             return_type: call.returns,
             ..Default::default()
         };

@@ -12,19 +12,19 @@ extern "C" {
 /*
  * A call of any C function, described at run time. The struct, `types` and `args` are copied before the call returns; memory
  * that arguments point at stays the program's, untouched until the op's last event.
- *   function     address of the function
+ *   entry        address of the function
  *   types        address of nargs bytes, each QUOIT_TYPE_*: the arguments' types
  *   args         address of nargs 64-bit words: each holds its argument in its low bytes (integers sign- or zero-extended,
  *                double and float as their IEEE bits, pointers as addresses)
  *   nargs        0 to QUOIT_CALL_ARGS_MAX
  *   return_type  QUOIT_TYPE_*
- * With ARENA_SEND, types and args are offsets in the scratch region; function is always an address.
+ * With ARENA_SEND, types and args are offsets in the scratch region; entry is always an address.
  * The event's value holds the result in the same form.
  */
 typedef struct quoit_call {
     uint32_t struct_size;
     uint32_t nargs;
-    uint64_t function;
+    uint64_t entry;
     uint64_t types;
     uint64_t args;
     uint32_t return_type;
