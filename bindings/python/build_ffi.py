@@ -185,25 +185,37 @@ def shared_library() -> dict[str, list[str]]:
     raise SystemExit(f"no libquoit.so.1 under {prefix}")
 
 
-def vendored() -> dict[str, list[str]]:
+def uses_shared_library() -> bool:
+    return "QUOIT_PREFIX" in os.environ or os.environ.get("QUOIT_SYSTEM") == "1"
+
+
+def native_sources() -> list[str]:
+    """The C files that setup.py compiles into the extension."""
+    if uses_shared_library():
+        return []
     sources = [*sorted((NATIVE / "runtime").rglob("*.c")), *sorted((NATIVE / "capi" / "src").glob("*.c"))]
     if not sources:
         raise SystemExit(f"no C sources under {NATIVE}")
+    return [str(path) for path in sources]
+
+
+def native_flags() -> list[str]:
+    return ["-std=gnu17", "-O2", "-g", "-D_GNU_SOURCE", "-DNDEBUG", "-fvisibility=hidden", "-DQUOIT_API=",
+            f"-ffile-prefix-map={NATIVE}/=", f"-I{NATIVE / 'capi' / 'include'}", f"-I{NATIVE}",
+            f"-I{NATIVE / 'runtime'}"]  # fmt: skip
+
+
+def vendored() -> dict[str, list[str]]:
     return {
-        "sources": [str(path) for path in sources],
-        "include_dirs": [str(NATIVE), str(NATIVE / "runtime")],
-        "extra_compile_args": [
-            "-std=gnu17", "-O2", "-g", "-fvisibility=hidden", "-DQUOIT_API=", f"-ffile-prefix-map={NATIVE}/=",
-        ],
-        "extra_link_args": [*dependencies(), "-pthread", "-Wl,--exclude-libs,ALL", "-Wl,-z,nodelete"],
-    }  # fmt: skip
+        "extra_compile_args": ["-fvisibility=hidden", "-DQUOIT_API="],
+        "extra_link_args": [*dependencies(), "-pthread", "-ldl", "-Wl,--exclude-libs,ALL", "-Wl,-z,nodelete"],
+    }
 
 
 def make_builder() -> FFI:
     include = include_dir()
-    shared = "QUOIT_PREFIX" in os.environ or os.environ.get("QUOIT_SYSTEM") == "1"
-    settings = shared_library() if shared else vendored()
-    settings["include_dirs"] = [str(include), *settings.get("include_dirs", [])]
+    settings = shared_library() if uses_shared_library() else vendored()
+    settings["include_dirs"] = [str(include)]
     builder = FFI()
     builder.cdef(cdef_text(include) + HELPERS)
     builder.set_source(

@@ -8,7 +8,6 @@ the call that waits for the next events. What was received is sent from where it
 from collections.abc import Iterator
 
 import service
-
 from quoit import (
     EVF_MORE,
     OP_ACCEPT,
@@ -41,7 +40,11 @@ def on_batch(worker: Worker, events: Iterator[Event]) -> None:
                 received += length
                 op(OP_SEND, ECHO, source, 0, offset, length, 0, 0, buffer)
             if not flags & EVF_MORE:
-                op(OP_CLOSE, OPF_QUIET if result >= 0 else OPF_QUIET | OPF_ABORT, source)
+                op(
+                    OP_CLOSE,
+                    OPF_QUIET if result >= 0 else OPF_QUIET | OPF_ABORT,
+                    source,
+                )
         elif kind == OP_SEND:
             # Sends are quiet: this one failed, so the peer has gone.
             op(OP_CLOSE, OPF_QUIET | OPF_ABORT, source)
@@ -49,7 +52,11 @@ def on_batch(worker: Worker, events: Iterator[Event]) -> None:
             if result < 0:
                 raise Error(result, "listen")
             op(OP_ACCEPT, OPF_MULTI | OPF_AUTO_RECV, value)
-            print("listening on", address.of(worker.pointer, value, peer=False), flush=True)
+            print(
+                "listening on",
+                address.of(worker.pointer, value, peer=False),
+                flush=True,
+            )
 
 
 def start(worker: Worker) -> service.OnBatch:
@@ -60,4 +67,6 @@ def start(worker: Worker) -> service.OnBatch:
 
 if __name__ == "__main__":
     args = service.arguments("address")
-    service.serve(args, start, lambda: {"handler_messages": messages, "handler_bytes": received})
+    service.serve(
+        args, start, lambda: {"handler_messages": messages, "handler_bytes": received}
+    )

@@ -8,9 +8,8 @@ when the last has left: a connection holds one piece, however large the file.
 
 import posixpath
 
-import service
-
 import quoit
+import service
 
 PIECE = 256 * 1024
 LINE_MAX = 4096
@@ -50,7 +49,9 @@ class Session:
             self.refuse("not a request for a file here")
             return
         flags, directory = quoit.OPEN_READ, self.files.directory
-        self.stream.worker.open(posixpath.normpath(path), flags, self.opened, directory=directory)
+        self.stream.worker.open(
+            posixpath.normpath(path), flags, self.opened, directory=directory
+        )
 
     def refuse(self, why: str) -> None:
         self.stream.send(f"-1 {why}\n".encode())
@@ -68,7 +69,9 @@ class Session:
     def read(self) -> None:
         assert self.file is not None
         # At least a byte is asked for, so that what cannot be read, as a directory, says so before the length is told.
-        self.file.read(self.position, min(PIECE, max(1, self.size - self.position)), self.piece)
+        self.file.read(
+            self.position, min(PIECE, max(1, self.size - self.position)), self.piece
+        )
 
     def piece(self, data: quoit.Lent | quoit.Error) -> None:
         if self.stream.closing:
@@ -147,11 +150,19 @@ def start(worker: quoit.Worker) -> None:
         if isinstance(directory, quoit.Error):
             raise directory
         served.append(Files(directory))
-        worker.listen(args.address, served[0], lambda listener: print("listening on", listener.address, flush=True))
+        worker.listen(
+            args.address,
+            served[0],
+            lambda listener: print("listening on", listener.address, flush=True),
+        )
 
     worker.open(args.directory, quoit.OPEN_READ | quoit.OPEN_DIRECTORY, opened)
 
 
 if __name__ == "__main__":
     args = service.arguments("address", "directory")
-    service.serve(args, start, lambda: {"handler_messages": sum(files.requests for files in served)})
+    service.serve(
+        args,
+        start,
+        lambda: {"handler_messages": sum(files.requests for files in served)},
+    )

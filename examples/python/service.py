@@ -15,14 +15,22 @@ def arguments(*positional: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     for name in positional:
         parser.add_argument(name)
-    parser.add_argument("--driver", default="auto", help="auto, uring, uring-defer, uring-coop, uring-plain or epoll")
-    parser.add_argument("--buffers", type=int, default=0, help="receive buffers that wait for data")
+    parser.add_argument(
+        "--driver",
+        default="auto",
+        help="auto, uring, uring-defer, uring-coop, uring-plain or epoll",
+    )
+    parser.add_argument(
+        "--buffers", type=int, default=0, help="receive buffers that wait for data"
+    )
     parser.add_argument("--events", type=int, default=0, help="events in a batch")
     return parser.parse_args()
 
 
 def serve(
-    args: argparse.Namespace, start: Callable[[quoit.Worker], OnBatch | None], counters: Callable[[], dict[str, int]]
+    args: argparse.Namespace,
+    start: Callable[[quoit.Worker], OnBatch | None],
+    counters: Callable[[], dict[str, int]],
 ) -> None:
     """Runs a worker until SIGTERM or Ctrl-C: `start` gives its batch callback, or none to use objects."""
     with (
@@ -32,5 +40,10 @@ def serve(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: worker.stop())
         worker.run(start(worker))
-        farewell = {"language": "python", "driver": runtime.driver, **counters(), "stats": worker.stats()}
+        farewell = {
+            "language": "python",
+            "driver": runtime.driver,
+            **counters(),
+            "stats": worker.stats(),
+        }
         print(json.dumps(farewell), flush=True)

@@ -2,6 +2,7 @@
 """The worker as the ABI has it: an array of ops in, an array of events out, one crossing a tick."""
 
 import contextlib
+import os
 import signal
 import socket
 import threading
@@ -30,6 +31,9 @@ Buffer = bytes | bytearray | memoryview
 # user_data of the op that polls the signal wake-up socket; its events never reach a program.
 WAKE = 0x71756F6974_77616B
 NO_EVENTS: Iterator[Event] = iter(())
+
+# Workers of the main thread that signals wake now.
+_waking: "weakref.WeakSet[BatchWorker]" = weakref.WeakSet()
 
 _pack = OP.pack_into
 _unpack_news = BATCH_NEWS.unpack_from
@@ -63,6 +67,8 @@ class BatchWorker:
         self._turning = False
         self._in_batch = False
         self._wake = 0
+        # How often a signal ended a wait.
+        self.woken = 0
         self._pair: tuple[socket.socket, socket.socket] | None = None
         self._last = NO_EVENTS
         self._make_views()
@@ -145,18 +151,23 @@ class BatchWorker:
                             return
                     if self.flags & const.BATCH_DRAINED:
                         return
-        except BaseException as error:
+        except BaseException:
             self._in_batch = False
-            self._wind_down(error)
+            self._wind_down()
             raise
 
-    def _wind_down(self, error: BaseException) -> None:
+    def _wind_down(self) -> None:
         """Ends all that is in flight after a failure."""
-        self._ended(self._last)
-        if isinstance(error, Error) and error.status in (const.E_FORKED, const.E_CLOSED, const.E_THREAD):
+        if self._owner != get_ident():
             return
         try:
             self.stop()
+        except Error:
+            # The worker has ended already, or this is the child of a fork.
+            deque(self._last, maxlen=0)
+            return
+        self._ended(self._last)
+        try:
             while not self.flags & const.BATCH_DRAINED:
                 self._ended(self.turn())
         except Exception:
@@ -231,9 +242,11 @@ class BatchWorker:
             self._wake = WAKE
             self._poll_wakeups()
         before = signal.set_wakeup_fd(self._pair[1].fileno(), warn_on_full_buffer=False)
+        _waking.add(self)
         try:
             yield
         finally:
+            _waking.discard(self)
             signal.set_wakeup_fd(before)
 
     def _poll_wakeups(self) -> None:
@@ -247,6 +260,7 @@ class BatchWorker:
             self._wake = 0
         else:
             assert self._pair is not None
+            self.woken += 1
             with contextlib.suppress(BlockingIOError):
                 while len(self._pair[0].recv(4096)) == 4096:
                     pass
@@ -325,3 +339,13 @@ class BatchWorker:
 
     def __repr__(self) -> str:
         return f"<quoit.Worker {self.handle:#x}{' closed' if self._worker == ffi.NULL else ''}>"
+
+
+def _in_the_child() -> None:
+    """After a fork the child's signals shall not wake the parent's worker."""
+    if _waking:
+        _waking.clear()
+        signal.set_wakeup_fd(-1)
+
+
+os.register_at_fork(after_in_child=_in_the_child)
