@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* File requests by plain system calls, for a thread of the blocking pool. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static ssize_t execute(const qt_req *req) {
+    void *memory = (void *)(uintptr_t)req->addr;
+    struct iovec one = {memory, req->len};
+    bool many = req->code == QT_REQ_WRITEV;
+    switch (req->code) {
+    case QT_REQ_OPENAT:
+        return openat(req->fd, memory, (int)req->op_flags, req->len);
+    case QT_REQ_READ:
+        return req->offset < 0 ? read(req->fd, memory, req->len) : pread(req->fd, memory, req->len, req->offset);
+    case QT_REQ_WRITE:
+    case QT_REQ_WRITEV:
+        return pwritev2(req->fd, many ? memory : &one, many ? (int)req->len : 1, req->offset < 0 ? -1 : req->offset,
+                        (int)req->op_flags);
+    case QT_REQ_FSYNC:
+        return req->op_flags & 1 ? fdatasync(req->fd) : fsync(req->fd);
+    default:
+        errno = EINVAL;
+        return -1;
+    }
+}
+
+int32_t qt_req_execute(const qt_req *req) {
+    ssize_t result;
+    do
+        result = execute(req);
+    while (result < 0 && errno == EINTR);
+    return result < 0 ? -errno : (int32_t)result;
+}
