@@ -100,7 +100,7 @@ func (c *Conn) sendLent(data []byte, done func(n int, err error)) error {
 	return nil
 }
 
-// Pause stops OnData until Resume: TCP then slows the peer down.
+// Pause stops OnData until Resume: TCP then slows the peer down. What this tick has received already still comes.
 func (c *Conn) Pause() { c.simple(OpRecvPause, FlagQuiet, 0) }
 
 // Resume undoes Pause.

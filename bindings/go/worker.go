@@ -105,7 +105,7 @@ func (w *Worker) Run(ctx context.Context, h Handler) (err error) {
 	w.inside = true
 	w.guard(func() {
 		if err := h.OnBoot(w); err != nil {
-			w.fail(err)
+			w.Fail(err)
 		}
 	})
 	for !w.drained && w.turn() {
@@ -214,17 +214,17 @@ func (w *Worker) guard(f func()) {
 		}
 		w.cur = nil
 		if value := recover(); value != nil {
-			w.fail(&PanicError{Value: value, Stack: debug.Stack()})
+			w.Fail(&PanicError{Value: value, Stack: debug.Stack()})
 		} else {
-			w.fail(errors.New("quoit: a handler ended its goroutine (runtime.Goexit)"))
+			w.Fail(errors.New("quoit: a handler ended its goroutine (runtime.Goexit)"))
 		}
 	}()
 	f()
 	returned = true
 }
 
-// fail stops the worker because of err. Handlers are not called again.
-func (w *Worker) fail(err error) {
+// Fail stops the worker because of err, which Run returns (the first one does). No handler is called any more.
+func (w *Worker) Fail(err error) {
 	if w.failure == nil {
 		w.failure = err
 	}
@@ -283,7 +283,7 @@ func (w *Worker) flush() {
 	nops := w.nops
 	w.nops = 0
 	if status := C.quoit_submit(w.c, C.uint32_t(nops)); status < 0 {
-		w.fail(statusError("submit", int64(status)))
+		w.Fail(statusError("submit", int64(status)))
 	}
 	w.freeSpill()
 }

@@ -39,7 +39,8 @@ type session struct {
 func (s *server) OnBoot(w *quoit.Worker) error {
 	w.Open(s.options.Rest[0], quoit.OpenRead|quoit.OpenDirectory, 0, func(dir *quoit.File, err error) {
 		if err != nil {
-			panic(err) // Run returns it
+			w.Fail(err)
+			return
 		}
 		s.dir = dir
 		service.Listen(w, s.options.Address, s)

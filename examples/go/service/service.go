@@ -94,7 +94,8 @@ func run(o Options, h quoit.Handler, counters *Counters) error {
 func Listen(w *quoit.Worker, address string, h quoit.ConnHandler) {
 	w.Listen(address, quoit.ListenOptions{}, h, func(l *quoit.Listener, err error) {
 		if err != nil {
-			panic(err) // Run returns it
+			w.Fail(err)
+			return
 		}
 		fmt.Println("listening on", l.Addr())
 	})

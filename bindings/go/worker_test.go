@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+package quoit
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var errBoom = errors.New("boom")
+
+// A panic anywhere in a handler stops the worker; Run tells it with the stack of the place.
+func TestPanics(t *testing.T) {
+	boom := func() { panic(errBoom) }
+	places := map[string]func(w *running, h *hooks){
+		"OnOpen":  func(w *running, h *hooks) { h.open = func(*Conn) { boom() } },
+		"OnData":  func(w *running, h *hooks) { h.data = func(*Conn, []byte) { boom() } },
+		"OnClose": func(w *running, h *hooks) { h.close = func(*Conn, error) { boom() } },
+		"OnTick":  func(w *running, h *hooks) { h.tick = boom },
+		"Post":    func(w *running, h *hooks) { w.Post(boom) },
+		"After":   func(w *running, h *hooks) { w.After(time.Millisecond, boom) },
+		"done": func(w *running, h *hooks) {
+			w.Open("/", OpenRead|OpenDirectory, 0, func(*File, error) { boom() })
+		},
+	}
+	each(t, func(t *testing.T, rt *Runtime) {
+		for name, arm := range places {
+			t.Run(name, func(t *testing.T) {
+				h := &hooks{}
+				w := run(t, rt, WorkerOptions{}, h)
+				addr := w.listen("127.0.0.1:0", h)
+				w.Post(func() { arm(w, h) })
+				if strings.HasPrefix(name, "On") {
+					c := dial(t, addr)
+					c.Write([]byte("x"))
+					c.Close()
+				}
+				err := w.wait()
+				var p *PanicError
+				if !errors.As(err, &p) || !errors.Is(err, errBoom) || !strings.Contains(err.Error(), "worker_test.go") {
+					t.Fatalf("Run returned %v", err)
+				}
+			})
+		}
+		t.Run("OnBoot", func(t *testing.T) {
+			w := run(t, rt, WorkerOptions{}, &hooks{boot: func(*Worker) error { panic("boot") }})
+			var p *PanicError
+			if err := w.wait(); !errors.As(err, &p) || p.Value != "boot" {
+				t.Errorf("Run returned %v", err)
+			}
+		})
+		t.Run("OnBoot fails", func(t *testing.T) {
+			w := run(t, rt, WorkerOptions{}, &hooks{boot: func(*Worker) error { return errBoom }})
+			if err := w.wait(); err != errBoom {
+				t.Errorf("Run returned %v", err)
+			}
+		})
+		t.Run("Goexit", func(t *testing.T) {
+			w := run(t, rt, WorkerOptions{}, &hooks{})
+			w.Post(runtime.Goexit)
+			if err := w.wait(); err != errGoexit {
+				t.Errorf("Run returned %v", err)
+			}
+			<-w.Done()
+		})
+	})
+}
+
+func TestStop(t *testing.T) {
+	each(t, func(t *testing.T, rt *Runtime) {
+		opened := make(chan struct{})
+		closed := make(chan error, 1)
+		h := &hooks{
+			open:  func(*Conn) { close(opened) },
+			close: func(_ *Conn, err error) { closed <- err },
+		}
+		w := run(t, rt, WorkerOptions{}, h)
+		dial(t, w.listen("127.0.0.1:0", h))
+		w.await(opened)
+		if err := rt.Close(); !errors.Is(err, EBusy) {
+			t.Errorf("closing the runtime of a worker that runs: %v", err)
+		}
+		w.Stop()
+		if err := w.wait(); err != nil {
+			t.Error(err)
+		}
+		if err := <-closed; err == nil {
+			t.Error("OnClose told no error for a connection that Stop ended")
+		}
+		if err := w.Run(context.Background(), h); !errors.Is(err, EClosed) {
+			t.Errorf("a second Run: %v", err)
+		}
+		if err := w.Post(func() {}); !errors.Is(err, EClosed) {
+			t.Errorf("a late Post: %v", err)
+		}
+		if s := w.Stats(); s.Accepts != 1 || s.Ticks == 0 || s.Crossings < s.Ticks {
+			t.Errorf("final statistics %+v", s)
+		}
+		w.Stop()
+	})
+}
+
+func TestContext(t *testing.T) {
+	each(t, func(t *testing.T, rt *Runtime) {
+		for _, before := range []bool{true, false} {
+			w, err := rt.NewWorker(WorkerOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			if before {
+				cancel()
+			}
+			h := &hooks{boot: func(w *Worker) error {
+				w.After(10*time.Millisecond, cancel)
+				return nil
+			}}
+			if err := w.Run(ctx, h); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestRuntimeClosed(t *testing.T) {
+	each(t, func(t *testing.T, rt *Runtime) {
+		own, err := NewRuntime(RuntimeOptions{Driver: rt.Driver()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if own.DriverReason() == "" {
+			t.Error("no reason for the driver")
+		}
+		never, err := own.NewWorker(WorkerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := own.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := own.Close(); err != nil {
+			t.Error("closing twice: ", err)
+		}
+		if err := never.Run(context.Background(), &hooks{}); !errors.Is(err, EClosed) {
+			t.Errorf("running a worker of a closed runtime: %v", err)
+		}
+		if _, err := own.NewWorker(WorkerOptions{}); !errors.Is(err, EClosed) {
+			t.Errorf("a worker of a closed runtime: %v", err)
+		}
+		if _, _, ok := own.ReadLog(); ok || own.Driver() != DriverAuto || own.DriverReason() != "" {
+			t.Error("a closed runtime tells something")
+		}
+	})
+}
+
+// Methods of a worker that are called from elsewhere while it sleeps say what is wrong.
+func TestWrongGoroutine(t *testing.T) {
+	each(t, func(t *testing.T, rt *Runtime) {
+		w, err := rt.NewWorker(WorkerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if text, _ := recover().(string); !strings.Contains(text, "Worker.Post") {
+				t.Errorf("recovered %q", text)
+			}
+		}()
+		w.After(time.Second, func() {})
+	})
+}
+
+func TestPost(t *testing.T) {
+	each(t, func(t *testing.T, rt *Runtime) {
+		const senders, each = 20, 2000
+		w := run(t, rt, WorkerOptions{}, &hooks{})
+		var last [senders]int
+		count := 0
+		var wg sync.WaitGroup
+		for s := 0; s < senders; s++ {
+			wg.Add(1)
+			go func(s int) {
+				defer wg.Done()
+				for i := 1; i <= each; i++ {
+					i := i
+					err := w.Post(func() {
+						if last[s] != i-1 {
+							t.Errorf("sender %d: %d came after %d", s, i, last[s])
+						}
+						last[s] = i
+						count++
+					})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}(s)
+		}
+		wg.Wait()
+		w.eventually("all posts", func() bool { return count == senders*each })
+	})
+}
+
+// What Post accepted runs, also when the worker is stopped at the same time.
+func TestPostWhileStopping(t *testing.T) {
+	each(t, func(t *testing.T, rt *Runtime) {
+		var refused int32
+		for round := 0; round < 20; round++ {
+			w := run(t, rt, WorkerOptions{}, &hooks{})
+			var accepted, ran int32
+			var wg sync.WaitGroup
+			for s := 0; s < 8; s++ {
+				wg.Add(1)
+				go func() {
+					defer wg.Done()
+					for {
+						if err := w.Post(func() { atomic.AddInt32(&ran, 1) }); err != nil {
+							atomic.AddInt32(&refused, 1)
+							return
+						}
+						atomic.AddInt32(&accepted, 1)
+						runtime.Gosched()
+					}
+				}()
+			}
+			w.do(func(done func()) { done() })
+			w.Stop()
+			if err := w.wait(); err != nil {
+				t.Fatal(err)
+			}
+			wg.Wait()
+			if accepted != ran {
+				t.Fatalf("accepted %d, ran %d", accepted, ran)
+			}
+		}
+		if refused == 0 {
+			t.Error("no post met the end")
+		}
+	})
+}
+
+// With every P busy the worker is still served, and when it has nothing to do it takes nothing.
+func TestParking(t *testing.T) {
+	each(t, func(t *testing.T, rt *Runtime) {
+		h := &echoHandler{}
+		w := run(t, rt, WorkerOptions{}, h)
+		c := dial(t, w.listen("127.0.0.1:0", h))
+		if err := roundTrip(c, []byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+
+		var stop int32
+		var turned int64
+		var hogs sync.WaitGroup
+		for i := 0; i < 2*runtime.GOMAXPROCS(0); i++ {
+			hogs.Add(1)
+			go func() {
+				defer hogs.Done()
+				for atomic.LoadInt32(&stop) == 0 {
+					atomic.AddInt64(&turned, 1)
+				}
+			}()
+		}
+		// Idle: the worker makes no turn while the hogs make millions.
+		ticks, begin := w.Stats().Ticks, atomic.LoadInt64(&turned)
+		for atomic.LoadInt64(&turned)-begin < 20e6 {
+			runtime.Gosched()
+		}
+		if now := w.Stats().Ticks; now > ticks+2 {
+			t.Errorf("%d turns of an idle worker", now-ticks)
+		}
+		// Busy: messages are answered beside the hogs, and the hogs go on.
+		began := time.Now()
+		begin = atomic.LoadInt64(&turned)
+		for i := 0; i < 100; i++ {
+			if err := roundTrip(c, []byte("beside busy goroutines")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Logf("100 round trips beside %d busy goroutines: %v", 2*runtime.GOMAXPROCS(0), time.Since(began))
+		if atomic.LoadInt64(&turned) == begin {
+			t.Error("the busy goroutines starved")
+		}
+		atomic.StoreInt32(&stop, 1)
+		hogs.Wait()
+	})
+}
+
+func TestMessages(t *testing.T) {
+	each(t, func(t *testing.T, rt *Runtime) {
+		h := &messageHooks{}
+		receiver := run(t, rt, WorkerOptions{}, h)
+		sender := run(t, rt, WorkerOptions{}, &hooks{})
+		const n = 1000
+		for i := 0; i < n; i++ {
+			m := Message{Word1: uint64(i), Word2: -int64(i), Arg: uint32(i), UserData: uint64(i) * 3}
+			sender.do(func(done func()) {
+				if m.Arg%2 == 0 {
+					sender.SendMessage(receiver.Handle(), m, nil)
+					done()
+					return
+				}
+				sender.SendMessage(receiver.Handle(), m, func(err error) {
+					if err != nil {
+						t.Error(err)
+					}
+					done()
+				})
+			})
+		}
+		receiver.eventually("all messages", func() bool { return len(h.got) == n })
+		for i, m := range h.got {
+			if m != (Message{uint64(i), -int64(i), uint32(i), uint64(i) * 3}) {
+				t.Fatalf("message %d is %+v", i, m)
+			}
+		}
+		if err := PostMessage(receiver.Handle(), Message{Arg: 7}); err != nil {
+			t.Error(err)
+		}
+		receiver.eventually("the message of a goroutine", func() bool {
+			return len(h.got) == n+1 && h.got[n].Arg == 7
+		})
+		receiver.Stop()
+		if err := receiver.wait(); err != nil {
+			t.Error(err)
+		}
+		if err := PostMessage(receiver.Handle(), Message{}); !errors.Is(err, ClassClosed) && !errors.Is(err, EStale) {
+			t.Errorf("a message to a worker that ended: %v", err)
+		}
+	})
+}
+
+type messageHooks struct {
+	hooks
+	got []Message
+}
+
+func (h *messageHooks) OnMessage(m Message) { h.got = append(h.got, m) }
