@@ -9,7 +9,7 @@
 
 struct qt_ffi_call {
     ffi_cif cif;
-    void (*function)(void);
+    void (*entry)(void);
     uint32_t return_type;
     ffi_type *types[QUOIT_CALL_ARGS_MAX];
     uint64_t words[QUOIT_CALL_ARGS_MAX]; /* each argument, at its own width */
@@ -75,7 +75,7 @@ quoit_status qt_ffi_prepare(const quoit_call *call, const uint8_t *types, const 
     struct qt_ffi_call *made = calloc(1, sizeof *made);
     if (made == NULL)
         return -ENOMEM;
-    made->function = (void (*)(void))(uintptr_t)call->function;
+    made->entry = (void (*)(void))(uintptr_t)call->entry;
     made->return_type = call->return_type;
     bool bad = false;
     for (uint32_t i = 0; i < call->nargs && !bad; i++) {
@@ -121,7 +121,7 @@ uint64_t qt_ffi_invoke(struct qt_ffi_call *call) {
         uint64_t word;
         float single;
     } result = {.word = 0};
-    ffi_call(&call->cif, call->function, &result, call->values);
+    ffi_call(&call->cif, call->entry, &result, call->values);
     switch (call->return_type) {
     case QUOIT_TYPE_VOID:
         return 0;
