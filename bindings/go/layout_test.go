@@ -112,6 +112,7 @@ func TestConstantsComplete(t *testing.T) {
 	}
 	used := map[string]bool{
 		"QUOIT_OK": true, "QUOIT_OPF_LINK": true, "QUOIT_VERSION_NUM": true, // nothing to do with them
+		"QUOIT_RUN_STOP": true, // of quoit_run, which Go does not use
 	}
 	sources, err := filepath.Glob("*.go")
 	if err != nil {

@@ -118,8 +118,15 @@ func (r *Runtime) DriverReason() string {
 	return C.GoString(&text[0])
 }
 
-// ReadLog takes the oldest line out of the runtime's log; ok is false when there is none. Levels are 1 error, 2
-// warning, 3 info, 4 debug.
+// Levels of a log line.
+const (
+	LogError   = C.QUOIT_LOG_ERROR
+	LogWarning = C.QUOIT_LOG_WARNING
+	LogInfo    = C.QUOIT_LOG_INFO
+	LogDebug   = C.QUOIT_LOG_DEBUG
+)
+
+// ReadLog takes the oldest line out of the runtime's log; ok is false when there is none.
 func (r *Runtime) ReadLog() (level int, line string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
