@@ -1,28 +1,31 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Builds what the gate looks at: libquoit.so.1 with debug info, the types-only object, the layout and compat programs.
 
-Objects are cached by what the preprocessor makes of a source, so the self-test, which builds the library some twenty
-times from copies that differ by a line, compiles only what that line reaches."""
+CMake says how the library is built (flags, map, SONAME, sources); the gate only asks it for -g -Og, which is what
+abi-dumper wants. Objects are cached by what the preprocessor makes of a source, so the self-test, which builds the
+library some twenty times from copies that differ by a line, compiles only what that line reaches."""
 
 import hashlib
+import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
-import make_stubs
 import headers
+import make_stubs
 
 CC = os.environ.get("CC", "gcc")
-# -g -Og is what abi-dumper asks for. The library's own layout assertions are taken out: a break must reach the step
-# that names it instead of stopping the compiler.
-CODE_FLAGS = ["-std=gnu17", "-g", "-Og", "-fPIC", "-fvisibility=hidden", "-fno-semantic-interposition", "-pthread", "-w"]
-CPP_FLAGS = ["-D_GNU_SOURCE", "-D_Static_assert(...)=", "-Icapi/include", "-I."]
-LINK_FLAGS = ["-shared", "-pthread", "-Wl,-z,defs", "-Wl,-z,nodelete", "-Wl,-z,now", "-Wl,--no-undefined-version"]
-PACKAGES = ["liburing", "libffi"]
-SOURCES = ["capi/src", "runtime"]
-MAP = "capi/quoit.map"
+GATE_FLAGS = "-g -Og"
+# The library's own layout assertions are taken out: a break must reach the step that names it instead of stopping
+# the compiler. Warnings are the business of the other builds.
+EXTRA_FLAGS = ["-w", "-D_Static_assert(...)="]
+# What a copy of the checkout needs for the library to be built from it.
+PARTS = ("CMakeLists.txt", "cmake", "capi", "runtime")
 
 _LINE_MARKER = re.compile(rb'^# \d+ ("[^"\n]*")[ \d]*$', re.M)
 
@@ -41,26 +44,62 @@ def must(command, cwd=None):
     """Runs a command that has to work; returns its output."""
     done = run(command, cwd)
     if done.returncode != 0:
-        raise BuildError(f"{' '.join(str(c) for c in command[:3])} …: exit {done.returncode}\n{done.stderr or done.stdout}")
+        said = (done.stderr or done.stdout).strip()
+        raise BuildError(f"{' '.join(str(c) for c in command[:3])} …: exit {done.returncode}\n{said}")
     return done.stdout
 
 
-def soname(tree):
-    """The SONAME as CMake gives it: the build's own file is the one place that says it."""
-    text = (Path(tree) / "CMakeLists.txt").read_text()
-    versions = set(re.findall(r"\bSOVERSION\s+(\d+)", text))
-    if len(versions) != 1:
-        raise BuildError(f"CMakeLists.txt should name one SOVERSION, it names {sorted(versions)}")
-    return f"libquoit.so.{versions.pop()}"
+@dataclass
+class Recipe:
+    """How CMake builds the library, with every path relative to the tree."""
+    compile_flags: dict  # source -> flags
+    link_flags: list
+    libraries: list
+    soname: str
 
 
-def package_flags(kind):
-    """pkg-config flags of the libraries that the library links."""
-    return must(["pkg-config", kind, *PACKAGES]).split()
+def recipe(tree, folder):
+    """Asks CMake for the recipe of a tree; folder is a scratch place for its files."""
+    tree, folder = Path(tree).resolve(), Path(folder).resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+    must(["cmake", "-S", tree, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None", f"-DCMAKE_C_COMPILER={CC}",
+          f"-DCMAKE_C_FLAGS={GATE_FLAGS}", "-DBUILD_TESTING=OFF", "-DQUOIT_WERROR=OFF"])
+
+    def words(command):
+        return shlex.split(command.replace(f"{tree}/", "").replace(str(tree), "."))
+
+    compile_flags = {}
+    for entry in json.loads(must(["ninja", "-t", "compdb"], cwd=folder)):
+        if "quoit_objects.dir/" in entry["output"] and entry["file"].endswith(".c"):
+            source = words(entry["file"])[0]
+            compile_flags[source] = _flags_only(words(entry["command"]))
+    if not compile_flags:
+        raise BuildError("CMake builds no quoit_objects: the library has no sources")
+    link = next(line for line in must(["ninja", "-t", "commands", "quoit"], cwd=folder).splitlines() if " -shared " in line)
+    parts = [w for w in words(link) if w not in (":", "&&")][1:]
+    names = [w for w in parts if w.startswith("-Wl,-soname,")]
+    if len(names) != 1:
+        raise BuildError("CMake gives the library no SONAME")
+    position = parts.index("-o")
+    after = [w for w in parts[position + 2:] if not w.endswith(".o")]
+    return Recipe(compile_flags, parts[:position], after, names[0].removeprefix("-Wl,-soname,"))
+
+
+def _flags_only(words):
+    """A compile command without compiler, input, output and dependency files."""
+    flags, skip = [], 0
+    for word in words[1:]:
+        if skip:
+            skip -= 1
+        elif word in ("-o", "-c", "-MF", "-MT"):
+            skip = 1
+        elif word not in ("-MD", "-MMD"):
+            flags.append(word)
+    return flags
 
 
 class Builder:
-    """Builds from a tree (a checkout, or a copy of its capi/, runtime/ and CMakeLists.txt) into an output folder."""
+    """Builds from a tree (a checkout, or a copy of its PARTS) into an output folder."""
 
     def __init__(self, cache):
         self.cache = Path(cache)
@@ -69,46 +108,58 @@ class Builder:
         self.compiler = must([CC, "--version"])
         self.compiled = 0
 
-    def _object(self, tree, source, replace_flags):
+    def _object(self, tree, source, flags):
         """The object file of one source, out of the cache if the preprocessed text was compiled before."""
-        code = [replace_flags.get(flag, flag) for flag in CODE_FLAGS]
-        cpp = CPP_FLAGS + package_flags("--cflags")
-        done = subprocess.run([CC, *code, *cpp, "-E", source], cwd=tree, capture_output=True, timeout=120, check=False)
+        flags = [*flags, *EXTRA_FLAGS]
+        done = subprocess.run([CC, *flags, "-E", source], cwd=tree, capture_output=True, timeout=120, check=False)
         if done.returncode != 0:
             raise BuildError(done.stderr.decode())
         # Line numbers are left out of the key: the dumps do not show them, and a longer comment changes them all.
         text = _LINE_MARKER.sub(rb"# \1", done.stdout)
-        key = hashlib.sha256("\0".join([self.compiler, *code, source]).encode() + text).hexdigest()
+        key = hashlib.sha256("\0".join([self.compiler, *flags, source]).encode() + text).hexdigest()
         target = self.cache / f"{key}.o"
         if not target.exists():
             fresh = self.cache / f"{key}.{os.getpid()}.new"
-            must([CC, *code, *cpp, f"-ffile-prefix-map={tree}=.", "-c", source, "-o", fresh], cwd=tree)
+            must([CC, *flags, f"-ffile-prefix-map={tree}=.", "-c", source, "-o", fresh], cwd=tree)
             fresh.rename(target)
             self.compiled += 1
         return target
 
-    def library(self, tree, out, stubs=False, replace_flags=None):
-        """Builds libquoit.so.N of a tree into out; returns its path."""
+    def library(self, tree, out, how, change=()):
+        """Builds the shared library of a tree into out by a recipe; returns its path. `change`, if there is one, is
+        (prefix of sources, flag, replacement): the self-test's way to lose debug info."""
         tree, out = Path(tree).resolve(), Path(out).resolve()
         out.mkdir(parents=True, exist_ok=True)
-        name = soname(tree) if not stubs else "libquoit.so.1"
-        if stubs:
-            (out / "stubs.c").write_text(make_stubs.generate(headers.parse(tree / "capi/include")))
-            sources = [str(out / "stubs.c")]
-        else:
-            sources = sorted(str(p.relative_to(tree)) for s in SOURCES for p in (tree / s).rglob("*.c"))
+        prefix, old, new = change or ("", "", "")
+
+        def compile_one(item):
+            source, flags = item
+            if change and source.startswith(prefix):
+                flags = [new if flag == old else flag for flag in flags]
+            return self._object(tree, source, flags)
+
         with ThreadPoolExecutor(self.jobs) as pool:
-            objects = list(pool.map(lambda s: self._object(tree, s, replace_flags or {}), sources))
-        library = out / name
-        must([CC, *LINK_FLAGS, f"-Wl,-soname,{name}", f"-Wl,--version-script={tree / MAP}", "-o", library, *objects,
-              *package_flags("--libs")])
-        return library
+            objects = list(pool.map(compile_one, sorted(how.compile_flags.items())))
+        target = out / how.soname
+        must([CC, *how.link_flags, "-o", target, *objects, *how.libraries], cwd=tree)
+        return target
+
+    def stub_library(self, tree, out):
+        """The same from generated empty bodies: for bringing the gate up where the library itself does not build."""
+        tree, out = Path(tree).resolve(), Path(out).resolve()
+        out.mkdir(parents=True, exist_ok=True)
+        source, target = out / "stubs.c", out / "libquoit.so.1"
+        source.write_text(make_stubs.generate(headers.parse(tree / "capi/include")))
+        must([CC, *GATE_FLAGS.split(), "-w", "-fPIC", "-fvisibility=hidden", "-Icapi/include", "-shared",
+              "-Wl,--version-script=capi/quoit.map", "-Wl,--no-undefined-version", f"-Wl,-soname,{target.name}",
+              "-o", target, source], cwd=tree)
+        return target
 
     def types(self, tree, out):
         """Builds the types-only object. Freestanding, so that <stdint.h> is the compiler's own: no libc types in it."""
-        target = Path(out) / "libquoit-types.so"
+        target = Path(out).resolve() / "libquoit-types.so"
         must([CC, "-g", "-ffreestanding", "-fno-eliminate-unused-debug-types", "-fPIC", "-shared", "-nostdlib",
-              "-Wl,-soname,libquoit-types.so", "-Icapi/include", "-o", target.resolve(), "capi/anchor.c"], cwd=tree)
+              "-Wl,-soname,libquoit-types.so", "-Icapi/include", "-o", target, "capi/anchor.c"], cwd=tree)
         return target
 
     def layout(self, tree, out):

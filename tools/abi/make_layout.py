@@ -140,7 +140,8 @@ def generate(parsed):
     return "\n".join(parts).replace("\0", " ")
 
 
-def main(arguments):
+def main(arguments, quiet=False):
+    """Writes or checks capi/layout.c; returns the exit status."""
     check = "--check" in arguments
     folders = [a for a in arguments if a != "--check"]
     if len(folders) != 1:
@@ -150,7 +151,8 @@ def main(arguments):
     try:
         text = generate(headers.parse(capi / "include"))
     except headers.HeaderError as error:
-        print(f"make_layout: {error}", file=sys.stderr)
+        if not quiet:
+            print(f"make_layout: {error}", file=sys.stderr)
         return 1
     target = capi / "layout.c"
     if not check:

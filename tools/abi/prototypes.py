@@ -6,6 +6,8 @@ must be the same as before for all that existed, so that nothing else rides alon
 
 import xml.etree.ElementTree as ElementTree
 
+_KEYWORD = {"class-decl": "struct", "union-decl": "union", "enum-decl": "enum"}
+
 
 class Dump:
     """One .abi file."""
@@ -51,8 +53,8 @@ class Dump:
             return self._spell(inner) + lengths
         if element.tag == "function-type":
             return self._signature(element)
-        if element.tag in ("class-decl", "union-decl", "enum-decl"):
-            return f"{element.tag.split('-')[0]} {element.get('name')}"
+        if element.tag in _KEYWORD:
+            return f"{_KEYWORD[element.tag]} {element.get('name')}"
         return element.get("name", element.tag)
 
     def _signature(self, element):

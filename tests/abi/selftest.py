@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Proves the gate: applies every change of changes.py to a copy of the checkout, builds the library there, and asks the
+step that is meant for it. The baseline is the unchanged checkout of the same minute, so that this judges the gate and
+not the checkout."""
+
+import re
+import shutil
+from pathlib import Path
+
+import changes
+import dumps
+import library
+import make_layout
+import steps
+
+NOT_MEASURED = "not measured"
+
+
+class EditError(Exception):
+    """An edit of changes.py finds nothing to change."""
+
+
+def copy_tree(root, target):
+    """A copy of what the library is built from."""
+    for part in library.PARTS:
+        source = root / part
+        if source.is_dir():
+            shutil.copytree(source, target / part)
+        else:
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target / part)
+
+
+def apply(tree, edits):
+    """Applies edits; each has to change something."""
+    for files, pattern, replacement in edits:
+        hits = 0
+        for path in sorted(path for pattern_of_files in files.split() for path in tree.glob(pattern_of_files)):
+            text = path.read_text()
+            new, count = re.subn(pattern, replacement, text)
+            if count:
+                path.write_text(new)
+                hits += count
+        if not hits:
+            raise EditError(f"'{pattern}' is nowhere in {files}")
+
+
+class SelfTest:
+    """One run over all changes."""
+
+    def __init__(self, root, builder, clean, program, folder):
+        self.root, self.builder, self.clean, self.program, self.folder = root, builder, clean, program, folder
+        self.how = library.recipe(root, folder / "cmake")
+        for name in dumps.FILES:
+            clean.dump(name)
+
+    def subject(self, change, baseline):
+        """Builds the library of a change; the subject to judge."""
+        tree = self.folder / re.sub(r"\W+", "-", change.name)
+        copy_tree(self.root, tree)
+        apply(tree, change.edits)
+        # What whoever made the change would do; headers that it cannot read are for the layout step to refuse.
+        make_layout.main([str(tree / "capi")], quiet=True)
+        how = self.how
+        if any(files.startswith("cmake/") for files, _, _ in change.edits):
+            how = library.recipe(tree, tree / "build")
+        built = self.builder.library(tree, tree / "out", how, change.flag)
+        return steps.Subject(tree, built, self.builder, baseline, tree / "dumps", [self.program])
+
+    def judge_break(self, change):
+        """(verdict, reasons): refused only if the step that is meant for it refuses."""
+        return steps.judge(self.subject(change, self.clean.fresh), change.step)
+
+    def judge_control(self, change):
+        """(verdict, reasons): accepted only if every step accepts, after a re-baseline where the change asks for one."""
+        subject = self.subject(change, self.clean.fresh)
+        verdicts = {letter: steps.judge(subject, letter) for letter in steps.STEPS}
+        allowed = {steps.ACCEPTED} | ({steps.GROWTH} if change.rebaseline else set())
+        for letter, (verdict, reasons) in verdicts.items():
+            if verdict not in allowed:
+                return verdict, [f"step {letter}:", *reasons]
+        if not change.rebaseline:
+            return steps.ACCEPTED, []
+        if all(verdict == steps.ACCEPTED for verdict, _ in verdicts.values()):
+            return steps.REFUSED, ["it was accepted without the re-baseline that it needs"]
+        baseline = subject.fresh.parent / "baseline"
+        baseline.mkdir()
+        for name in dumps.FILES:
+            shutil.copyfile(subject.dump(name), baseline / name)
+        again = steps.Subject(subject.tree, subject.library, self.builder, baseline, subject.fresh, subject.programs)
+        for letter in steps.STEPS:
+            verdict, reasons = steps.judge(again, letter)
+            if verdict != steps.ACCEPTED:
+                return verdict, [f"step {letter} after the re-baseline:", *reasons]
+        return steps.ACCEPTED, []
+
+    def row(self, change, kind):
+        """Judges one change; returns its row and prints it."""
+        try:
+            verdict, reasons = (self.judge_break if kind == "break" else self.judge_control)(change)
+        except (EditError, library.BuildError, OSError) as error:
+            verdict, reasons = NOT_MEASURED, [str(error)]
+        expected = steps.REFUSED if kind == "break" else steps.ACCEPTED
+        where = f"step {change.step} {steps.STEPS[change.step][0]}" if kind == "break" else "every step"
+        print(f"  {kind:<7} {change.name}: {verdict} ({where})" + ("" if verdict == expected else "  <-- WRONG"), flush=True)
+        if verdict != expected:
+            print("\n".join(f"      {reason}" for reason in reasons))
+        return {"name": change.name, "kind": kind, "step": change.step or "all", "verdict": verdict,
+                "reason": reasons[0] if reasons else ""}
+
+
+def run(root, builder, clean, program, folder, only):
+    """Runs all changes whose names hold `only`; returns their rows."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    test = SelfTest(Path(root), builder, clean, program, folder)
+    wanted = [(change, kind) for kind, group in (("break", changes.BREAKS), ("control", changes.CONTROLS)) for change in group
+              if only in change.name]
+    return [test.row(change, kind) for change, kind in wanted]
