@@ -9,6 +9,7 @@
 #   PKG_CONFIG_PATH, LD_LIBRARY_PATH   point into that prefix
 #   CARGO_TARGET_DIR build/cargo, so that no target/ folder grows in the sources
 
+# shellcheck disable=SC2154 # ./dev sets root
 build_step() {
     printf 'build: %s\n' "$1"
     shift

@@ -5,6 +5,7 @@
 # installs what is missing (Debian packages, a Python environment in build/venv), says what it installs, and puts
 # the toolchains that it found on PATH. What is there already is left alone, so a second run does nothing.
 
+# shellcheck disable=SC2154 # ./dev sets root
 setup_log=$root/build/setup.log
 setup_venv=$root/build/venv
 setup_missing=""
@@ -81,6 +82,7 @@ setup_packages() {
         setup_quiet setup_apt_install $packages ||
             setup_die "apt could not install$packages (above). On anything but Debian 12, install them by hand."
     fi
+    # shellcheck disable=SC2086
     printf '%s\n' $packages >>"$root/build/setup-installed"
 }
 

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Each public header alone: compiled as C11 and C++11 under the strictest warnings, included twice, for 64 and for
+32 bits; then read by the tools of the languages.
+
+    python3 tests/headers/check.py [--include DIR]      exit status 0 when all hold, 1 when one does not
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import languages
+
+ROOT = Path(__file__).resolve().parents[2]
+STRICT = ["-Wall", "-Wextra", "-Wpadded", "-Wpedantic", "-Werror", "-fsyntax-only"]
+COMPILERS = [
+    ("gcc", "c", ["-std=c11", "-Wstrict-prototypes"]),
+    ("g++", "c++", ["-std=c++11"]),
+    ("clang", "c", ["-std=c11", "-Wstrict-prototypes"]),
+    ("clang++", "c++", ["-std=c++11"]),
+]
+# Freestanding, because a 64-bit system seldom has the 32-bit libc headers; the compiler's own are enough.
+NARROW = ["-m32", "-ffreestanding"]
+REQUIRED = ("gcc", "g++")
+
+
+class Report:
+    def __init__(self) -> None:
+        self.passed = self.failed = 0
+        self.skipped: list[tuple[str, str]] = []
+
+    def test(self, name: str, body) -> None:
+        try:
+            body()
+        except languages.Missing as reason:
+            self.skipped.append((name, str(reason)))
+            print(f"skipped {name}: {reason}")
+        except AssertionError as problem:
+            self.failed += 1
+            print(f"FAILED  {name}: {problem}")
+        else:
+            self.passed += 1
+
+
+def compile_text(compiler: str, language: str, flags: list[str], include: Path, text: str) -> None:
+    if shutil.which(compiler) is None:
+        if compiler in REQUIRED:
+            raise AssertionError(f"there is no {compiler}")
+        raise languages.Missing(f"there is no {compiler} here, an additional opinion only")
+    command = [compiler, *flags, *STRICT, f"-I{include}", "-x", language, "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr[-2000:])
+
+
+def check_compilers(report: Report, include: Path, header: str) -> None:
+    once = f"#include <quoit/{header}>\n"
+    for compiler, language, flags in COMPILERS:
+        for bits, more in (("64", []), ("32", NARROW)):
+            def body(args=(compiler, language, [*flags, *more], include, once + once + "extern int unused;\n")):
+                compile_text(*args)
+
+            report.test(f"{header} alone and twice, {compiler} {flags[0]} {bits} bits", body)
+
+
+def check_umbrella(include: Path, headers: list[str]) -> None:
+    text = (include / "quoit" / "quoit.h").read_text()
+    lost = [name for name in headers if name != "quoit.h" and f'#include "{name}"' not in text]
+    assert not lost, f"quoit.h does not include {', '.join(lost)}"
+
+
+def check_refusal(include: Path) -> None:
+    """The flags would notice: a struct with a hole is refused by them."""
+    hole = "struct hole { char a; int b; };\nextern struct hole hole;\n"
+    try:
+        compile_text("gcc", "c", ["-std=c11"], include, hole)
+    except AssertionError:
+        return
+    raise AssertionError("a struct with padding was accepted")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Check each public header alone.")
+    parser.add_argument("--include", type=Path, default=ROOT / "capi" / "include")
+    include = parser.parse_args().include.resolve()
+    headers = sorted(path.name for path in (include / "quoit").glob("*.h"))
+    report = Report()
+    report.test("padding is refused", lambda: check_refusal(include))
+    report.test("the umbrella includes every header", lambda: check_umbrella(include, headers))
+    for header in headers:
+        check_compilers(report, include, header)
+        for tool, check in languages.TOOLS.items():
+            def body(check=check, header=header):
+                with tempfile.TemporaryDirectory() as work:
+                    check(include, header, Path(work))
+
+            report.test(f"{header} read by {tool}", body)
+    print(f"headers: {report.passed} passed, {report.failed} failed, {len(report.skipped)} skipped")
+    return 1 if report.failed or not headers else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
