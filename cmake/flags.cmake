@@ -6,7 +6,8 @@ set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
 
 add_library(quoit_flags INTERFACE)
-target_compile_definitions(quoit_flags INTERFACE _GNU_SOURCE)
+# Empty, so that files which define it themselves for other builds may do so again.
+target_compile_definitions(quoit_flags INTERFACE "_GNU_SOURCE=")
 target_compile_options(quoit_flags INTERFACE -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Wvla
                        -Wshadow -Wpointer-arith -Wwrite-strings -fno-common)
 if(QUOIT_WERROR)
