@@ -9,6 +9,7 @@ type Timer struct {
 	w        *Worker
 	f        func()
 	userData uint64
+	handle   Handle // 0 until the worker has told it
 	period   time.Duration
 	active   bool
 }
@@ -29,10 +30,10 @@ func (w *Worker) Every(d time.Duration, f func()) *Timer {
 
 func (t *Timer) arm(d time.Duration) {
 	o := t.w.op()
-	o.Opcode, o.Offset, o.Arg2 = OpTimer, int64(duration(d)), duration(t.period)
-	t.active = true
+	o.Opcode, o.Flags, o.Offset, o.Arg2 = OpTimer, FlagArmed, int64(duration(d)), duration(t.period)
+	t.active, t.handle = true, 0
 	t.userData = t.w.calls.add("timer", func(e *Event) {
-		t.active = e.Flags&EventMore != 0
+		t.active, t.handle = e.Flags&EventMore != 0, Handle(e.Value)
 		if e.Result > 0 {
 			t.f()
 		}
@@ -48,7 +49,10 @@ func (t *Timer) Stop() bool {
 	t.active = false
 	t.w.calls.forget(t.userData)
 	o := t.w.op()
-	o.Opcode, o.Arg, o.Arg2, o.UserData = OpCancel, OpTimer, t.userData, ownData(tagNone)
+	o.Opcode, o.Target, o.Arg, o.UserData = OpCancel, t.handle, OpTimer, ownData(tagNone)
+	if t.handle == 0 { // told in the next tick: until then the op is found by its user_data
+		o.Arg2 = t.userData
+	}
 	return true
 }
 
