@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* File requests by plain system calls, for a thread of the blocking pool. */
-#define _GNU_SOURCE
 #include "driver.h"
 
 #include <errno.h>
