@@ -103,6 +103,10 @@ setup_has_certificates() {
     test -s /etc/ssl/certs/ca-certificates.crt
 }
 
+setup_has_bindgen() {
+    command -v bindgen && printf '#include <stddef.h>\n' >build/bindgen.h && bindgen build/bindgen.h
+}
+
 setup_native() {
     setup_need gcc setup_in_path cc
     setup_need libc6-dev setup_has_header stdio.h
@@ -123,12 +127,26 @@ setup_tests() {
     setup_need libcmocka-dev pkg-config --exists cmocka
     setup_need g++ setup_in_path g++
     setup_need swig setup_in_path swig
+    # bindgen loads libclang when it runs, and clang's own headers with it.
+    setup_need "bindgen libclang1-14 libclang-common-14-dev" setup_has_bindgen
     setup_need strace setup_in_path strace
     setup_need binutils setup_in_path readelf
     setup_need dpkg-dev setup_in_path dpkg-gensymbols
     setup_need abigail-tools setup_in_path abidw
     setup_need abi-dumper setup_in_path abi-dumper
     setup_need abi-compliance-checker setup_in_path abi-compliance-checker
+    setup_packages
+}
+
+# Formatters differ from version to version: the tree is formatted by Debian 12's.
+setup_has_clang_format() {
+    clang-format --version | grep -q 'version 14\.'
+}
+
+setup_lint() {
+    setup_need clang-format-14 setup_has_clang_format
+    setup_need clang-tidy setup_in_path clang-tidy
+    setup_need shellcheck setup_in_path shellcheck
     setup_packages
 }
 
@@ -238,6 +256,7 @@ setup() {
         case $part in
         native) setup_native ;;
         tests) setup_tests ;;
+        lint) setup_lint ;;
         python) setup_python tools/requirements.txt ;;
         python-tests) setup_python tools/requirements-test.txt ;;
         go) setup_go ;;
