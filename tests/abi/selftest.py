@@ -20,7 +20,7 @@ class EditError(Exception):
     """An edit of changes.py finds nothing to change."""
 
 
-def copy_tree(root, target):
+def copy_tree(root: Path, target: Path) -> None:
     """A copy of what the library is built from."""
     for part in library.PARTS:
         source = root / part
@@ -31,11 +31,11 @@ def copy_tree(root, target):
             shutil.copyfile(source, target / part)
 
 
-def apply(tree, edits):
+def apply(tree: Path, edits: list[tuple[str, str, str]]) -> None:
     """Applies edits; each has to change something."""
     for files, pattern, replacement in edits:
         hits = 0
-        for path in sorted(path for pattern_of_files in files.split() for path in tree.glob(pattern_of_files)):
+        for path in sorted(path for glob in files.split() for path in tree.glob(glob)):
             text = path.read_text()
             new, count = re.subn(pattern, replacement, text)
             if count:
@@ -48,13 +48,13 @@ def apply(tree, edits):
 class SelfTest:
     """One run over all changes."""
 
-    def __init__(self, root, builder, clean, program, folder):
+    def __init__(self, root: Path, builder: library.Builder, clean: steps.Subject, program: Path, folder: Path) -> None:
         self.root, self.builder, self.clean, self.program, self.folder = root, builder, clean, program, folder
         self.how = library.recipe(root, folder / "cmake")
         for name in dumps.FILES:
             clean.dump(name)
 
-    def subject(self, change, baseline):
+    def subject(self, change: changes.Change, baseline: Path) -> steps.Subject:
         """Builds the library of a change; the subject to judge."""
         tree = self.folder / re.sub(r"\W+", "-", change.name)
         copy_tree(self.root, tree)
@@ -67,12 +67,12 @@ class SelfTest:
         built = self.builder.library(tree, tree / "out", how, change.flag)
         return steps.Subject(tree, built, self.builder, baseline, tree / "dumps", [self.program])
 
-    def judge_break(self, change):
+    def judge_break(self, change: changes.Change) -> steps.Finding:
         """(verdict, reasons): refused only if the step that is meant for it refuses."""
         return steps.judge(self.subject(change, self.clean.fresh), change.step)
 
-    def judge_control(self, change):
-        """(verdict, reasons): accepted only if every step accepts, after a re-baseline where the change asks for one."""
+    def judge_control(self, change: changes.Change) -> steps.Finding:
+        """(verdict, reasons): accepted only if every step accepts, after a re-baseline where it asks for one."""
         subject = self.subject(change, self.clean.fresh)
         verdicts = {letter: steps.judge(subject, letter) for letter in steps.STEPS}
         allowed = {steps.ACCEPTED} | ({steps.GROWTH} if change.rebaseline else set())
@@ -94,7 +94,7 @@ class SelfTest:
                 return verdict, [f"step {letter} after the re-baseline:", *reasons]
         return steps.ACCEPTED, []
 
-    def row(self, change, kind):
+    def row(self, change: changes.Change, kind: str) -> dict[str, str]:
         """Judges one change; returns its row and prints it."""
         try:
             verdict, reasons = (self.judge_break if kind == "break" else self.judge_control)(change)
@@ -102,18 +102,21 @@ class SelfTest:
             verdict, reasons = NOT_MEASURED, [str(error)]
         expected = steps.REFUSED if kind == "break" else steps.ACCEPTED
         where = f"step {change.step} {steps.STEPS[change.step][0]}" if kind == "break" else "every step"
-        print(f"  {kind:<7} {change.name}: {verdict} ({where})" + ("" if verdict == expected else "  <-- WRONG"), flush=True)
+        mark = "" if verdict == expected else "  <-- WRONG"
+        print(f"  {kind:<7} {change.name}: {verdict} ({where}){mark}", flush=True)
         if verdict != expected:
             print("\n".join(f"      {reason}" for reason in reasons))
-        return {"name": change.name, "kind": kind, "step": change.step or "all", "verdict": verdict,
-                "reason": reasons[0] if reasons else ""}
+        reason = reasons[0] if reasons else ""
+        step = change.step or "all"
+        return {"name": change.name, "kind": kind, "step": step, "verdict": verdict, "reason": reason}
 
 
-def run(root, builder, clean, program, folder, only):
+def run(
+    root: Path, builder: library.Builder, clean: steps.Subject, program: Path, folder: Path, only: str
+) -> list[dict[str, str]]:
     """Runs all changes whose names hold `only`; returns their rows."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    test = SelfTest(Path(root), builder, clean, program, folder)
-    wanted = [(change, kind) for kind, group in (("break", changes.BREAKS), ("control", changes.CONTROLS)) for change in group
-              if only in change.name]
-    return [test.row(change, kind) for change, kind in wanted]
+    test = SelfTest(root, builder, clean, program, folder)
+    groups = (("break", changes.BREAKS), ("control", changes.CONTROLS))
+    return [test.row(change, kind) for kind, group in groups for change in group if only in change.name]

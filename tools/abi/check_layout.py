@@ -3,35 +3,39 @@
 """Judges the growth of structs: check_layout.py OLD/layout.json NEW/layout.json
 
 A frozen struct must not change at all. A struct behind struct_size may only get new fields at its end: the old list of
-fields (name, offset, size, type, count) must be a prefix of the new one. Constants may be added, never changed or removed.
+fields (name, offset, size, type, count) must be a prefix of the new one. Constants may be added, never changed or
+removed.
 Exit: 0 nothing changed, 4 growth only, 1 a break, 2 bad usage."""
 
 import json
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 SAME, GROWTH, BREAK = "same", "growth", "break"
 
 
-def _describe(field):
+def _describe(field: dict[str, Any]) -> str:
     count = f"[{field['count']}]" if field["count"] > 1 else ""
     return f"{field['type']} {field['name']}{count} at {field['offset']}"
 
 
-def _first_difference(old, new):
-    for position, (before, after) in enumerate(zip(old, new)):
+def _first_difference(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> str:
+    for position, (before, after) in enumerate(zip(old, new, strict=False)):
         if before != after:
             return f"field {position} was '{_describe(before)}' and is '{_describe(after)}'"
     return f"{len(old) - len(new)} field(s) are gone from its end"
 
 
-def _compare_struct(name, old, new):
+def _compare_struct(name: str, old: dict[str, Any], new: dict[str, Any]) -> tuple[str, str]:
     """(verdict, reason) of one struct that both files have."""
     if old["growth"] != new["growth"]:
         return BREAK, f"{name} was {old['growth']} and is {new['growth']}"
     if old == new:
         return SAME, ""
     before, after = old["fields"], new["fields"]
-    if after[:len(before)] != before:
+    if after[: len(before)] != before:
         return BREAK, f"{name}: {_first_difference(before, after)}"
     if old["growth"] == "frozen":
         return BREAK, f"{name} is frozen, yet its size goes from {old['size']} to {new['size']}"
@@ -39,10 +43,10 @@ def _compare_struct(name, old, new):
         return BREAK, f"{name}: its alignment goes from {old['align']} to {new['align']}"
     if len(after) == len(before) or after[len(before)]["offset"] < old["size"]:
         return BREAK, f"{name}: a new field lies inside what was its padding: old programs never cleared it"
-    return GROWTH, f"{name} grew at its end by {', '.join(f['name'] for f in after[len(before):])}"
+    return GROWTH, f"{name} grew at its end by {', '.join(f['name'] for f in after[len(before) :])}"
 
 
-def _compare_constants(old, new):
+def _compare_constants(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[str, str]]:
     before = {name: value for family in old["constants"].values() for name, value in family.items()}
     after = {name: value for family in new["constants"].values() for name, value in family.items()}
     for name, value in before.items():
@@ -55,7 +59,7 @@ def _compare_constants(old, new):
             yield GROWTH, f"{name} is new"
 
 
-def compare(old, new):
+def compare(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, list[str]]:
     """(verdict, reasons) for two parsed layout.json."""
     found = list(_compare_constants(old, new))
     if old["pointer_size"] != new["pointer_size"]:
@@ -73,12 +77,12 @@ def compare(old, new):
     return SAME, []
 
 
-def main(arguments):
+def main(arguments: list[str]) -> int:
     if len(arguments) != 2:
         print(__doc__, file=sys.stderr)
         return 2
     try:
-        old, new = (json.load(open(path, encoding="utf-8")) for path in arguments)
+        old, new = (json.loads(Path(path).read_text()) for path in arguments)
     except (OSError, ValueError) as error:
         print(f"check_layout: {error}", file=sys.stderr)
         return 2

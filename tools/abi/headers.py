@@ -28,7 +28,7 @@ class Struct:
     name: str
     header: str
     growth: str  # "frozen" or "grown"
-    fields: list = field(default_factory=list)  # (type, name, count or None)
+    fields: list[tuple[str, str, str | None]] = field(default_factory=list)  # (type, name, count)
 
 
 @dataclass
@@ -40,29 +40,31 @@ class Function:
 
 @dataclass
 class Headers:
-    structs: list = field(default_factory=list)
-    functions: list = field(default_factory=list)
-    constants: list = field(default_factory=list)  # (name, text of an integer)
-    texts: list = field(default_factory=list)      # (name, text of a string literal)
+    structs: list[Struct] = field(default_factory=list)
+    functions: list[Function] = field(default_factory=list)
+    constants: list[tuple[str, str]] = field(default_factory=list)  # (name, text of an integer)
+    texts: list[tuple[str, str]] = field(default_factory=list)  # (name, text of a string literal)
 
-    def families(self):
+    def families(self) -> dict[str, list[tuple[str, str]]]:
         """Constants by family: QUOIT_OP_NOP belongs to QUOIT_OP. Order of the headers kept."""
-        result = {}
+        result: dict[str, list[tuple[str, str]]] = {}
         for name, value in self.constants:
             if name not in VERSION_MACROS:
                 result.setdefault("_".join(name.split("_")[:2]), []).append((name, value))
         return result
 
 
-def strip_comments(text):
+def strip_comments(text: str) -> str:
     """The text without comments; string literals stay, and lines keep their numbers."""
-    def keep(match):
+
+    def keep(match: re.Match[str]) -> str:
         token = match.group(0)
         return token if token.startswith('"') else re.sub(r"[^\n]", " ", token)
+
     return _TOKENS.sub(keep, text)
 
 
-def _growth(name, first_field, comment, header):
+def _growth(name: str, first_field: tuple[str, str, str | None], comment: str, header: str) -> str:
     """How a struct may change: frozen for ever, or grown at its end behind struct_size. It must be exactly one."""
     says_frozen = "frozen for SONAME 1" in comment
     has_size = first_field == ("uint32_t", "struct_size", None)
@@ -72,27 +74,29 @@ def _growth(name, first_field, comment, header):
         return "grown"
     if says_frozen:
         raise HeaderError(f"{header}: struct {name} is said to be frozen, yet begins with struct_size")
-    raise HeaderError(f"{header}: struct {name} neither begins with 'uint32_t struct_size' nor does its comment say "
-                      "'frozen for SONAME 1': it could never change")
+    raise HeaderError(
+        f"{header}: struct {name} neither begins with 'uint32_t struct_size' nor does its comment say "
+        "'frozen for SONAME 1': it could never change"
+    )
 
 
-def _comment_before(raw, position):
+def _comment_before(raw: str, position: int) -> str:
     """The comment that ends right before a position, or ''."""
     before = raw[:position].rstrip()
-    return before[before.rfind("/*"):] if before.endswith("*/") else ""
+    return before[before.rfind("/*") :] if before.endswith("*/") else ""
 
 
-def _parse_structs(raw, text, header, out):
+def _parse_structs(raw: str, text: str, header: str, out: Headers) -> None:
     for match in _STRUCT.finditer(text):
         tag, body, alias = match.groups()
         if tag != alias:
             raise HeaderError(f"{header}: struct {tag} is typedef'ed as {alias}")
-        fields = []
+        fields: list[tuple[str, str, str | None]] = []
         for statement in filter(None, (s.strip() for s in body.split(";"))):
             parsed = _FIELD.match(" ".join(statement.split()))
             if not parsed:
                 raise HeaderError(f"{header}: struct {tag}: cannot read the field '{statement}'")
-            fields.append(parsed.groups())
+            fields.append((parsed[1], parsed[2], parsed[3]))
         if not fields:
             raise HeaderError(f"{header}: struct {tag} has no fields")
         growth = _growth(tag, fields[0], _comment_before(raw, match.start()), header)
@@ -102,7 +106,7 @@ def _parse_structs(raw, text, header, out):
         raise HeaderError(f"{header}: a struct, union or enum is not of the form 'typedef struct NAME {{ ... }} NAME;'")
 
 
-def _parse_functions(text, header, out):
+def _parse_functions(text: str, header: str, out: Headers) -> None:
     # A continuation or a #define line never contains a prototype; take preprocessor lines away first.
     code = re.sub(r"^[ \t]*#.*$", "", text, flags=re.M)
     found = _FUNCTION.findall(code)
@@ -112,7 +116,7 @@ def _parse_functions(text, header, out):
         out.functions.append(Function(name, " ".join(returns.split()), " ".join(params.split())))
 
 
-def _parse_macros(text, header, out):
+def _parse_macros(text: str, header: str, out: Headers) -> None:
     for name, arguments, value in _MACRO.findall(text):
         value = value.strip()
         if name == "QUOIT_API" or (name.endswith("_H") and not value):
@@ -127,7 +131,7 @@ def _parse_macros(text, header, out):
             raise HeaderError(f"{header}: {name} is '{value}', not a bare number or a string")
 
 
-def parse(include_dir):
+def parse(include_dir: Path) -> Headers:
     """Reads every header under include_dir/quoit."""
     folder = Path(include_dir) / "quoit"
     umbrella = (folder / UMBRELLA).read_text()

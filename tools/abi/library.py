@@ -12,6 +12,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,17 +31,21 @@ PARTS = ("CMakeLists.txt", "cmake", "capi", "runtime")
 _LINE_MARKER = re.compile(rb'^# \d+ ("[^"\n]*")[ \d]*$', re.M)
 
 
+Command = Sequence[str | Path]
+Done = subprocess.CompletedProcess[str]
+
+
 class BuildError(Exception):
     """Something could not be built; the text is what the tool said."""
 
 
-def run(command, cwd=None, **options):
+def run(command: Command, cwd: Path | None = None, env: dict[str, str] | None = None) -> Done:
     """Runs a command to its end, within two minutes; returns the completed process with text output."""
-    return subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
-                          **options)
+    words = [str(c) for c in command]
+    return subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False)
 
 
-def must(command, cwd=None):
+def must(command: Command, cwd: Path | None = None) -> str:
     """Runs a command that has to work; returns its output."""
     done = run(command, cwd)
     if done.returncode != 0:
@@ -52,20 +57,35 @@ def must(command, cwd=None):
 @dataclass
 class Recipe:
     """How CMake builds the library, with every path relative to the tree."""
-    compile_flags: dict  # source -> flags
-    link_flags: list
-    libraries: list
+
+    compile_flags: dict[str, list[str]]  # source -> flags
+    link_flags: list[str]
+    libraries: list[str]
     soname: str
 
 
-def recipe(tree, folder):
+def recipe(tree: Path, folder: Path) -> Recipe:
     """Asks CMake for the recipe of a tree; folder is a scratch place for its files."""
-    tree, folder = Path(tree).resolve(), Path(folder).resolve()
+    tree, folder = tree.resolve(), folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)
-    must(["cmake", "-S", tree, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None", f"-DCMAKE_C_COMPILER={CC}",
-          f"-DCMAKE_C_FLAGS={GATE_FLAGS}", "-DBUILD_TESTING=OFF", "-DQUOIT_WERROR=OFF"])
+    must(
+        [
+            "cmake",
+            "-S",
+            tree,
+            "-B",
+            folder,
+            "-G",
+            "Ninja",
+            "-DCMAKE_BUILD_TYPE=None",
+            f"-DCMAKE_C_COMPILER={CC}",
+            f"-DCMAKE_C_FLAGS={GATE_FLAGS}",
+            "-DBUILD_TESTING=OFF",
+            "-DQUOIT_WERROR=OFF",
+        ]
+    )
 
-    def words(command):
+    def words(command: str) -> list[str]:
         return shlex.split(command.replace(f"{tree}/", "").replace(str(tree), "."))
 
     compile_flags = {}
@@ -75,24 +95,26 @@ def recipe(tree, folder):
             compile_flags[source] = _flags_only(words(entry["command"]))
     if not compile_flags:
         raise BuildError("CMake builds no quoit_objects: the library has no sources")
-    link = next(line for line in must(["ninja", "-t", "commands", "quoit"], cwd=folder).splitlines() if " -shared " in line)
+    link = next(
+        line for line in must(["ninja", "-t", "commands", "quoit"], cwd=folder).splitlines() if " -shared " in line
+    )
     parts = [w for w in words(link) if w not in (":", "&&")][1:]
     names = [w for w in parts if w.startswith("-Wl,-soname,")]
     if len(names) != 1:
         raise BuildError("CMake gives the library no SONAME")
     position = parts.index("-o")
-    after = [w for w in parts[position + 2:] if not w.endswith(".o")]
+    after = [w for w in parts[position + 2 :] if not w.endswith(".o")]
     return Recipe(compile_flags, parts[:position], after, names[0].removeprefix("-Wl,-soname,"))
 
 
-def _flags_only(words):
+def _flags_only(words: list[str]) -> list[str]:
     """A compile command without compiler, input, output and dependency files."""
-    flags, skip = [], 0
+    flags, skip = [], False
     for word in words[1:]:
         if skip:
-            skip -= 1
+            skip = False
         elif word in ("-o", "-c", "-MF", "-MT"):
-            skip = 1
+            skip = True
         elif word not in ("-MD", "-MMD"):
             flags.append(word)
     return flags
@@ -101,14 +123,14 @@ def _flags_only(words):
 class Builder:
     """Builds from a tree (a checkout, or a copy of its PARTS) into an output folder."""
 
-    def __init__(self, cache):
-        self.cache = Path(cache)
+    def __init__(self, cache: Path) -> None:
+        self.cache = cache
         self.cache.mkdir(parents=True, exist_ok=True)
         self.jobs = len(os.sched_getaffinity(0))
         self.compiler = must([CC, "--version"])
         self.compiled = 0
 
-    def _object(self, tree, source, flags):
+    def _object(self, tree: Path, source: str, flags: list[str]) -> Path:
         """The object file of one source, out of the cache if the preprocessed text was compiled before."""
         flags = [*flags, *EXTRA_FLAGS]
         done = subprocess.run([CC, *flags, "-E", source], cwd=tree, capture_output=True, timeout=120, check=False)
@@ -125,14 +147,14 @@ class Builder:
             self.compiled += 1
         return target
 
-    def library(self, tree, out, how, change=()):
+    def library(self, tree: Path, out: Path, how: Recipe, change: tuple[str, str, str] | None = None) -> Path:
         """Builds the shared library of a tree into out by a recipe; returns its path. `change`, if there is one, is
         (prefix of sources, flag, replacement): the self-test's way to lose debug info."""
-        tree, out = Path(tree).resolve(), Path(out).resolve()
+        tree, out = tree.resolve(), out.resolve()
         out.mkdir(parents=True, exist_ok=True)
         prefix, old, new = change or ("", "", "")
 
-        def compile_one(item):
+        def compile_one(item: tuple[str, list[str]]) -> Path:
             source, flags = item
             if change and source.startswith(prefix):
                 flags = [new if flag == old else flag for flag in flags]
@@ -144,32 +166,76 @@ class Builder:
         must([CC, *how.link_flags, "-o", target, *objects, *how.libraries], cwd=tree)
         return target
 
-    def stub_library(self, tree, out):
+    def stub_library(self, tree: Path, out: Path) -> Path:
         """The same from generated empty bodies: for bringing the gate up where the library itself does not build."""
-        tree, out = Path(tree).resolve(), Path(out).resolve()
+        tree, out = tree.resolve(), out.resolve()
         out.mkdir(parents=True, exist_ok=True)
         source, target = out / "stubs.c", out / "libquoit.so.1"
         source.write_text(make_stubs.generate(headers.parse(tree / "capi/include")))
-        must([CC, *GATE_FLAGS.split(), "-w", "-fPIC", "-fvisibility=hidden", "-Icapi/include", "-shared",
-              "-Wl,--version-script=capi/quoit.map", "-Wl,--no-undefined-version", f"-Wl,-soname,{target.name}",
-              "-o", target, source], cwd=tree)
+        must(
+            [
+                CC,
+                *GATE_FLAGS.split(),
+                "-w",
+                "-fPIC",
+                "-fvisibility=hidden",
+                "-Icapi/include",
+                "-shared",
+                "-Wl,--version-script=capi/quoit.map",
+                "-Wl,--no-undefined-version",
+                f"-Wl,-soname,{target.name}",
+                "-o",
+                target,
+                source,
+            ],
+            cwd=tree,
+        )
         return target
 
-    def types(self, tree, out):
+    def types(self, tree: Path, out: Path) -> Path:
         """Builds the types-only object. Freestanding, so that <stdint.h> is the compiler's own: no libc types in it."""
-        target = Path(out).resolve() / "libquoit-types.so"
-        must([CC, "-g", "-ffreestanding", "-fno-eliminate-unused-debug-types", "-fPIC", "-shared", "-nostdlib",
-              "-Wl,-soname,libquoit-types.so", "-Icapi/include", "-o", target, "capi/anchor.c"], cwd=tree)
+        target = out.resolve() / "libquoit-types.so"
+        must(
+            [
+                CC,
+                "-g",
+                "-ffreestanding",
+                "-fno-eliminate-unused-debug-types",
+                "-fPIC",
+                "-shared",
+                "-nostdlib",
+                "-Wl,-soname,libquoit-types.so",
+                "-Icapi/include",
+                "-o",
+                target,
+                "capi/anchor.c",
+            ],
+            cwd=tree,
+        )
         return target
 
-    def layout(self, tree, out):
+    def layout(self, tree: Path, out: Path) -> str:
         """Builds and runs capi/layout.c; returns what it printed."""
-        target = Path(out).resolve() / "layout"
+        target = out.resolve() / "layout"
         must([CC, "-std=c11", "-Icapi/include", "capi/layout.c", "-o", target], cwd=tree)
         return must([target])
 
-    def program(self, source, include, library, target):
+    def program(self, source: Path, include: Path, library: Path, target: Path) -> Path:
         """Builds a test program against a library; it finds libquoit by LD_LIBRARY_PATH only."""
-        must([CC, "-std=gnu17", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{include}", source, library,
-              "-o", target])
-        return Path(target)
+        must(
+            [
+                CC,
+                "-std=gnu17",
+                "-g",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-pthread",
+                f"-I{include}",
+                source,
+                library,
+                "-o",
+                target,
+            ]
+        )
+        return target

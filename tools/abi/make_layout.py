@@ -114,14 +114,15 @@ int main(void) {
 """
 
 
-def _table(declaration, cells):
+def _table(declaration: str, cells: list[str]) -> str:
     """A C array of short cells, several to a line."""
-    body = textwrap.fill(", ".join(cells), width=106, initial_indent="    ", subsequent_indent="    ",
-                         break_long_words=False)
+    body = textwrap.fill(
+        ", ".join(cells), width=106, initial_indent="    ", subsequent_indent="    ", break_long_words=False
+    )
     return f"{declaration} = {{\n{body},\n}};\n"
 
 
-def generate(parsed):
+def generate(parsed: headers.Headers) -> str:
     """The text of layout.c for what headers.parse returned."""
     parts = [_TOP]
     for struct in parsed.structs:
@@ -131,8 +132,10 @@ def generate(parsed):
     parts.append(_table("static const layout layouts[]", cells))
     families = parsed.families()
     # One array per family name: constants of a family share its address, which is how the printer tells them apart.
-    parts.append("".join(f'static const char {f.lower()}_family[] = "{f}";\n' for f in families)
-                 + "static const char *const opcode_family = quoit_op_family;\n")
+    parts.append(
+        "".join(f'static const char {f.lower()}_family[] = "{f}";\n' for f in families)
+        + "static const char *const opcode_family = quoit_op_family;\n"
+    )
     cells = [f'{{{f.lower()}_family,\0"{name}",\0{name}}}' for f, entries in families.items() for name, _ in entries]
     parts.append(_table("static const constant constants[]", cells) + "/* clang-format on */\n")
     parts.append(_BOTTOM)
@@ -140,7 +143,7 @@ def generate(parsed):
     return "\n".join(parts).replace("\0", " ")
 
 
-def main(arguments, quiet=False):
+def main(arguments: list[str], quiet: bool = False) -> int:
     """Writes or checks capi/layout.c; returns the exit status."""
     check = "--check" in arguments
     folders = [a for a in arguments if a != "--check"]
