@@ -3,27 +3,20 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// A published package carries the sources in vendor/; a checkout has them two folders up.
-fn sources() -> Option<PathBuf> {
-    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
-    [here.join("vendor"), here.join("../..")]
-        .into_iter()
-        .find(|root| root.join("capi/include/quoit/quoit.h").exists())
-}
-
 pub fn build() {
-    let Some(root) = sources() else {
-        println!("cargo::error=the C sources of quoit are in neither vendor/ nor ../.. of quoit-sys");
-        return;
-    };
-    let root = root.canonicalize().unwrap_or(root);
+    // In a checkout vendor/ has links to the sources; a published package has the files themselves.
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("vendor");
     let include = root.join("capi/include");
+    if !include.join("quoit/quoit.h").exists() {
+        println!("cargo::error=the C sources of quoit are not in {}", root.display());
+        return;
+    }
     let mut files = Vec::new();
     for folder in ["runtime", "capi/src"] {
-        println!("cargo::rerun-if-changed={}", root.join(folder).display());
+        watch(&root.join(folder));
         collect(&root.join(folder), &mut files);
     }
-    println!("cargo::rerun-if-changed={}", include.display());
+    watch(&include);
     files.sort();
 
     let mut build = cc::Build::new();
@@ -34,6 +27,9 @@ pub fn build() {
         .flag("-pthread")
         .define("_GNU_SOURCE", None)
         .warnings(false);
+    if env::var("PROFILE").is_ok_and(|profile| profile == "release") {
+        build.define("NDEBUG", None);
+    }
     for name in ["liburing", "libffi"] {
         match pkg_config::Config::new().cargo_metadata(false).probe(name) {
             Ok(library) => {
@@ -53,6 +49,12 @@ pub fn build() {
     if let Some(version) = super::header_version(&include) {
         println!("cargo::metadata=version={version}");
     }
+}
+
+/// Compile again when something in a folder changes; a link is watched where it leads.
+fn watch(folder: &Path) {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
+    println!("cargo::rerun-if-changed={}", folder.display());
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {

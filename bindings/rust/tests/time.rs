@@ -187,14 +187,15 @@ fn a_waker_may_outlive_everything() {
 fn tasks_go_on_in_the_next_call() {
     on_each_driver(|runtime| {
         let mut executor = runtime.worker().executor().expect("an executor");
-        let task = executor
-            .block_on(async {
-                rt::spawn(async {
-                    time::sleep(Duration::from_millis(5)).await?;
-                    Result::Ok(7)
-                })
-            })
-            .expect("the executor runs");
+        let mut task = None;
+        let spawned = executor.block_on(async {
+            task = Some(rt::spawn(async {
+                time::sleep(Duration::from_millis(5)).await?;
+                Result::Ok(7)
+            }));
+        });
+        spawned.expect("the executor runs");
+        let task = task.expect("it was spawned");
         assert!(!task.is_finished());
         assert_eq!(executor.block_on(task).expect("the executor runs"), Ok(Ok(7)));
     });

@@ -181,3 +181,77 @@ impl Slots {
         Done { event, turn: 0 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(result: i64) -> Done {
+        Done { event: sys::quoit_event { result, ..Default::default() }, turn: 1 }
+    }
+
+    #[test]
+    fn memory_stays_until_the_last_event() {
+        let bytes: Arc<[u8]> = Arc::from(&b"bytes"[..]);
+        let mut slots = Slots::default();
+        let key = slots.insert_once(Owned::Shared(Arc::clone(&bytes)));
+        assert!(slots.take(key, Waker::noop()).is_none());
+        assert!(slots.abandon(key).is_none(), "under way: the slot keeps the memory");
+        assert_eq!(Arc::strong_count(&bytes), 2);
+        let ended = slots.finish(key, done(-125));
+        assert!(matches!(ended, Some(Err(Owned::Shared(_)))), "the memory comes out with the last event");
+        drop(ended);
+        assert_eq!(Arc::strong_count(&bytes), 1);
+        assert!(slots.finish(key, done(0)).is_none(), "a key is good for one operation");
+    }
+
+    #[test]
+    fn a_done_operation_gives_its_memory_back() {
+        let mut slots = Slots::default();
+        let key = slots.insert_once(Owned::Vec(vec![1, 2, 3]));
+        assert!(slots.take(key, Waker::noop()).is_none());
+        assert!(matches!(slots.finish(key, done(3)), Some(Ok(Some(_)))), "the waker comes out");
+        let Some((Owned::Vec(bytes), end)) = slots.take(key, Waker::noop()) else { panic!("it is done") };
+        assert_eq!((bytes, end.event.result), (vec![1, 2, 3], 3));
+        let again = slots.take(key, Waker::noop()).expect("a key that has ended waits for nothing");
+        assert!(again.1.event.result < 0);
+    }
+
+    #[test]
+    fn keys_are_not_used_twice() {
+        let mut slots = Slots::default();
+        let mut keys = std::collections::HashSet::new();
+        for _ in 0..1000 {
+            let key = slots.insert_once(Owned::None);
+            assert!(key != 0 && keys.insert(key), "{key} came before");
+            slots.finish(key, done(0));
+            assert!(slots.abandon(key).is_some());
+        }
+        assert_eq!(slots.slots.len(), 1, "slots are used again");
+    }
+
+    #[test]
+    fn what_never_ended_is_leaked() {
+        let held: Arc<[u8]> = Arc::from(&b"held"[..]);
+        for (drained, left) in [(true, 1), (false, 2)] {
+            let mut slots = Slots::default();
+            slots.insert_once(Owned::Shared(Arc::clone(&held)));
+            slots.end(drained);
+            assert_eq!(Arc::strong_count(&held), left);
+        }
+        // SAFETY: the loop leaked exactly one reference of this Arc, which is given up here.
+        unsafe { Arc::decrement_strong_count(Arc::as_ptr(&held)) };
+    }
+
+    #[test]
+    fn made_up_keys_do_nothing() {
+        let mut slots = Slots::default();
+        let key = slots.insert_once(Owned::None);
+        for wrong in [0, u64::MAX, key + 1, key + (1 << 32), super::super::core::IGNORE] {
+            assert!(slots.finish(wrong, done(0)).is_none());
+            assert!(slots.sink(wrong).is_none());
+            slots.remove(wrong);
+        }
+        assert!(slots.finish(key, done(0)).is_some());
+    }
+}

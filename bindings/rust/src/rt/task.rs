@@ -231,3 +231,47 @@ pub async fn yield_now() {
     })
     .await;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn future(held: &Rc<()>) -> TaskFuture {
+        let held = Rc::clone(held);
+        Box::pin(async move {
+            let _held = held;
+            std::future::pending().await
+        })
+    }
+
+    #[test]
+    fn a_task_is_queued_once() {
+        let held = Rc::new(());
+        let mut tasks = Tasks::default();
+        let task = tasks.insert(future(&held));
+        assert!(tasks.queue(task) && !tasks.queue(task));
+        let polled = tasks.take(task).expect("it is there");
+        assert!(tasks.queue(task), "it may be woken while it runs");
+        assert!(tasks.take(task).is_none(), "but not run twice at a time");
+        assert!(tasks.put_back(task, polled).is_none());
+        assert!(!tasks.queue(task + 1), "there is no other");
+    }
+
+    #[test]
+    fn an_aborted_task_is_dropped() {
+        let held = Rc::new(());
+        let mut tasks = Tasks::default();
+        let task = tasks.insert(future(&held));
+        drop(tasks.abort(task));
+        assert_eq!(Rc::strong_count(&held), 1);
+        assert!(tasks.abort(task).is_none() && tasks.take(task).is_none());
+        // While it runs, it is dropped after the poll.
+        let task = tasks.insert(future(&held));
+        let polled = tasks.take(task).expect("it is there");
+        assert!(tasks.abort(task).is_none());
+        assert!(tasks.put_back(task, polled).is_some());
+        let again = tasks.insert(future(&held));
+        assert_eq!(again, task, "slots are used again");
+        assert_eq!(tasks.clear().len(), 1);
+    }
+}

@@ -99,3 +99,19 @@ pub(crate) fn waker(number: u8, task: u32) -> Waker {
     // of times; clone gives the same word and drop has nothing to free.
     unsafe { Waker::from_raw(RawWaker::new(without_provenance(word as usize), &TABLE)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wakers_are_an_index() {
+        let waker = waker(255, TASKS_MAX - 1);
+        assert!(waker.will_wake(&waker.clone()));
+        assert!(!waker.will_wake(&super::waker(254, TASKS_MAX - 1)));
+        // No executor has this number: nothing happens, on any thread.
+        waker.wake_by_ref();
+        std::thread::spawn(move || waker.wake()).join().expect("no panic");
+        assert!(take_remote(255).is_empty());
+    }
+}
