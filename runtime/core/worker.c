@@ -118,6 +118,7 @@ static int make_driver(qt_worker *w) {
                                  .cq_entries = w->options.cq_entries,
                                  .buffer_entries = w->options.recv_buffers,
                                  .buffer_size = w->options.recv_buffer_size,
+                                 .patient = true,
                                  .buffer_base = w->buffers.base,
                                  .host = {.ctx = w, .run_blocking = qt_run_blocking, .cancel_blocking = qt_cancel_blocking},
                                  .requests = &w->requests};

@@ -109,6 +109,7 @@ typedef struct qt_driver_options {
     uint32_t cq_entries;
     uint32_t buffer_entries; /* most buffers that are added at one time; a power of two */
     uint32_t buffer_size;
+    bool patient;         /* on ENOMEM try again for a second: dead rings are freed late */
     uint8_t *buffer_base; /* buffer `bid` lies at buffer_base + bid * buffer_size */
     qt_driver_host host;
     qt_req_table *requests;
