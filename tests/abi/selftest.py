@@ -54,9 +54,13 @@ class SelfTest:
         for name in dumps.FILES:
             clean.dump(name)
 
+    def tree(self, change: changes.Change) -> Path:
+        """Where a change's copy of the checkout lies."""
+        return self.folder / re.sub(r"\W+", "-", change.name)
+
     def subject(self, change: changes.Change, baseline: Path) -> steps.Subject:
         """Builds the library of a change; the subject to judge."""
-        tree = self.folder / re.sub(r"\W+", "-", change.name)
+        tree = self.tree(change)
         copy_tree(self.root, tree)
         apply(tree, change.edits)
         # What whoever made the change would do; headers that it cannot read are for the layout step to refuse.
@@ -104,7 +108,9 @@ class SelfTest:
         where = f"step {change.step} {steps.STEPS[change.step][0]}" if kind == "break" else "every step"
         mark = "" if verdict == expected else "  <-- WRONG"
         print(f"  {kind:<7} {change.name}: {verdict} ({where}){mark}", flush=True)
-        if verdict != expected:
+        if verdict == expected:
+            shutil.rmtree(self.tree(change), ignore_errors=True)
+        else:
             print("\n".join(f"      {reason}" for reason in reasons))
         reason = reasons[0] if reasons else ""
         step = change.step or "all"

@@ -12,6 +12,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ GATE_FLAGS = "-g -Og"
 # The library's own layout assertions are taken out: a break must reach the step that names it instead of stopping
 # the compiler. Warnings are the business of the other builds.
 EXTRA_FLAGS = ["-w", "-D_Static_assert(...)="]
+# Objects that were not used for so long are dropped.
+CACHE_DAYS = 7
 # What a copy of the checkout needs for the library to be built from it.
 PARTS = ("CMakeLists.txt", "cmake", "capi", "runtime")
 
@@ -126,6 +129,9 @@ class Builder:
     def __init__(self, cache: Path) -> None:
         self.cache = cache
         self.cache.mkdir(parents=True, exist_ok=True)
+        for path in self.cache.iterdir():
+            if path.stat().st_mtime < time.time() - CACHE_DAYS * 86400:
+                path.unlink(missing_ok=True)
         self.jobs = len(os.sched_getaffinity(0))
         self.compiler = must([CC, "--version"])
         self.compiled = 0
@@ -140,7 +146,9 @@ class Builder:
         text = _LINE_MARKER.sub(rb"# \1", done.stdout)
         key = hashlib.sha256("\0".join([self.compiler, *flags, source]).encode() + text).hexdigest()
         target = self.cache / f"{key}.o"
-        if not target.exists():
+        if target.exists():
+            os.utime(target)
+        else:
             fresh = self.cache / f"{key}.{os.getpid()}.new"
             must([CC, *flags, f"-ffile-prefix-map={tree}=.", "-c", source, "-o", fresh], cwd=tree)
             fresh.rename(target)
