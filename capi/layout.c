@@ -80,8 +80,8 @@ static const field quoit_op_fields[] = {
 };
 
 static const field quoit_call_fields[] = {
-    ONE(quoit_call, struct_size), ONE(quoit_call, nargs), ONE(quoit_call, entry),
-    ONE(quoit_call, types), ONE(quoit_call, args), ONE(quoit_call, return_type), ONE(quoit_call, flags),
+    ONE(quoit_call, struct_size), ONE(quoit_call, nargs), ONE(quoit_call, entry), ONE(quoit_call, types),
+    ONE(quoit_call, args), ONE(quoit_call, return_type), ONE(quoit_call, flags),
 };
 
 static const field quoit_probe_entry_fields[] = {
