@@ -11,7 +11,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import languages
 
@@ -33,9 +35,9 @@ class Report:
         self.passed = self.failed = 0
         self.skipped: list[tuple[str, str]] = []
 
-    def test(self, name: str, body) -> None:
+    def test(self, name: str, body: Callable[..., None], *arguments: Any) -> None:
         try:
-            body()
+            body(*arguments)
         except languages.Missing as reason:
             self.skipped.append((name, str(reason)))
             print(f"skipped {name}: {reason}")
@@ -61,10 +63,8 @@ def check_compilers(report: Report, include: Path, header: str) -> None:
     once = f"#include <quoit/{header}>\n"
     for compiler, language, flags in COMPILERS:
         for bits, more in (("64", []), ("32", NARROW)):
-            def body(args=(compiler, language, [*flags, *more], include, once + once + "extern int unused;\n")):
-                compile_text(*args)
-
-            report.test(f"{header} alone and twice, {compiler} {flags[0]} {bits} bits", body)
+            report.test(f"{header} alone and twice, {compiler} {flags[0]} {bits} bits", compile_text, compiler,
+                        language, [*flags, *more], include, once + once + "extern int unused;\n")  # fmt: skip
 
 
 def check_umbrella(include: Path, headers: list[str]) -> None:
@@ -89,16 +89,13 @@ def main() -> int:
     include = parser.parse_args().include.resolve()
     headers = sorted(path.name for path in (include / "quoit").glob("*.h"))
     report = Report()
-    report.test("padding is refused", lambda: check_refusal(include))
-    report.test("the umbrella includes every header", lambda: check_umbrella(include, headers))
+    report.test("padding is refused", check_refusal, include)
+    report.test("the umbrella includes every header", check_umbrella, include, headers)
     for header in headers:
         check_compilers(report, include, header)
         for tool, check in languages.TOOLS.items():
-            def body(check=check, header=header):
-                with tempfile.TemporaryDirectory() as work:
-                    check(include, header, Path(work))
-
-            report.test(f"{header} read by {tool}", body)
+            with tempfile.TemporaryDirectory() as work:
+                report.test(f"{header} read by {tool}", check, include, header, Path(work))
     print(f"headers: {report.passed} passed, {report.failed} failed, {len(report.skipped)} skipped")
     return 1 if report.failed or not headers else 0
 

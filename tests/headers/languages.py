@@ -33,9 +33,9 @@ def read_names(include: Path) -> Names:
     return Names(FUNCTION.findall(text), STRUCT.findall(text), constants)
 
 
-def run(command: list[str], **options) -> str:
+def run(command: list[str], cwd: Path | None = None) -> str:
     """The command's output; a failure carries what it said."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=cwd)
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(command[:4])} ... failed:\n{(done.stdout + done.stderr)[-2000:]}")
     return done.stdout
@@ -61,7 +61,7 @@ def own_lines(include: Path, header: str) -> str:
 def check_cffi(include: Path, header: str, work: Path) -> None:
     if importlib.util.find_spec("cffi") is None:
         raise Missing("this Python has no cffi: pip install cffi")
-    from cffi import FFI
+    from cffi import FFI  # type: ignore[import-untyped]
 
     ffi = FFI()
     ffi.cdef(own_lines(include, header))
@@ -111,8 +111,8 @@ def check_swig(include: Path, header: str, work: Path) -> None:
         folder.mkdir()
         wrapper = folder / "wrap.c"
         # 801: Ruby wants class names to begin with a capital and SWIG gives them one.
-        run(["swig", f"-{language}", "-Wextra", "-Werror", "-w801", "-DQUOIT_API=", f"-I{include}", "-outdir", str(folder),
-             "-o", str(wrapper), "quoit.i"], cwd=work)  # fmt: skip
+        run(["swig", f"-{language}", "-Wextra", "-Werror", "-w801", "-DQUOIT_API=", f"-I{include}", "-outdir",
+             str(folder), "-o", str(wrapper), "quoit.i"], cwd=work)  # fmt: skip
         if header == "quoit.h":
             text = wrapper.read_text()
             lost = [name for name in read_names(include).functions if not re.search(rf"\b{name}\(", text)]

@@ -49,7 +49,7 @@ def build_of(preset: str) -> Path:
 def unit(preset: str) -> Iterator[Suite]:
     stems = sorted(path.stem for path in (ROOT / "tests/unit").glob("*.c"))
     if stems:
-        commands = [prefix(preset) + [str(build_of(preset) / f"quoit-unit-{stem}")] for stem in stems]
+        commands = [[*prefix(preset), str(build_of(preset) / f"quoit-unit-{stem}")] for stem in stems]
         name = "unit" if preset == "dev" else f"unit-{preset}"
         yield Suite(name, "c", commands, outcome.read_cmocka, preset=preset)
 
@@ -65,7 +65,7 @@ def prefix(preset: str) -> list[str]:
 def conformance(preset: str) -> Iterator[Suite]:
     if not list((ROOT / "tests/conformance").glob("*.c")):
         return
-    program = prefix(preset) + [str(build_of(preset) / "quoit-conformance")]
+    program = [*prefix(preset), str(build_of(preset) / "quoit-conformance")]
     tail = "" if preset == "dev" else f"-{preset}"
     for driver in outcome.DRIVERS:
         yield Suite(f"conformance-{driver}{tail}", "c", [program], outcome.read_cmocka, preset=preset,
@@ -109,12 +109,12 @@ def go() -> Iterator[Suite]:
         yield Suite(name, "go", [[*test, "./..."]], outcome.read_go, cwd=ROOT / folder, timeout=700)
         if name != "go":
             continue
+        lacking = "" if has_race_detector() else "this Go comes without the race detector's runtime"
         yield Suite("go-race", "go", [[*test, "-race", "./..."]], outcome.read_go, cwd=ROOT / folder, timeout=700,
-                    sanitizer="race", slow=True,
-                    lacking="" if has_race_detector() else "this Go comes without the race detector's runtime")  # fmt: skip
+                    sanitizer="race", slow=True, lacking=lacking)  # fmt: skip
+        lacking = "" if go_version() >= (1, 21) else "cgocheck2 came with Go 1.21"
         yield Suite("go-cgocheck2", "go", [[*test, "./..."]], outcome.read_go, cwd=ROOT / folder, timeout=700,
-                    env={"GOEXPERIMENT": "cgocheck2"}, sanitizer="cgocheck2", slow=True,
-                    lacking="" if go_version() >= (1, 21) else "cgocheck2 came with Go 1.21")  # fmt: skip
+                    env={"GOEXPERIMENT": "cgocheck2"}, sanitizer="cgocheck2", slow=True, lacking=lacking)  # fmt: skip
 
 
 def rust() -> Iterator[Suite]:
