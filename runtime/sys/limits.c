@@ -10,8 +10,10 @@
 #define CAP_IPC_LOCK_BIT 14
 
 static FILE *open_file(const char *root, const char *path) {
-    char full[512];
-    snprintf(full, sizeof full, "%s%s", root, path);
+    char full[1024];
+    /* A path that does not fit is none of those we look for. */
+    if (snprintf(full, sizeof full, "%s%s", root, path) >= (int)sizeof full)
+        return NULL;
     return fopen(full, "re");
 }
 
