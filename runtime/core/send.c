@@ -180,6 +180,9 @@ void qt_send_flush(qt_worker *w) {
             submit_head(s);
         else if (s->object.closing)
             qt_close_advance(&s->object);
+        /* A message takes only so many pieces: what more a tick brings must not pile up until nothing fits. */
+        if (s->send_req != NULL && s->queued > s->send_flying + PAUSE_ABOVE)
+            qt_recv_pause_for(s, QT_PAUSED_SEND);
     }
 }
 
