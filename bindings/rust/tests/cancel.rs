@@ -146,16 +146,21 @@ fn recv() {
 
 #[test]
 fn send_that_is_stuck() {
-    case("send", |turns| async move {
-        let (near, far) = pair().await?;
-        // More than the sockets hold, and nobody reads: the kernel has our memory when the future is dropped.
-        assert!(!drop_after(turns, near.send(pattern(2, 32 << 20))).await);
-        drop_after(turns, near.send_many(vec![pattern(3, 1000), pattern(4, 100_000)])).await;
-        drop_after(turns, near.shutdown(Shutdown::Write)).await;
-        near.abort().await?;
-        drop(far);
-        Ok(())
+    let bytes: Arc<[u8]> = Arc::from(pattern(2, 32 << 20));
+    case("send", |turns| {
+        let bytes = Arc::clone(&bytes);
+        async move {
+            let (near, far) = pair().await?;
+            // More than the sockets hold, and nobody reads: the kernel has our memory when the future is dropped.
+            assert!(!drop_after(turns, near.send(bytes)).await);
+            drop_after(turns, near.send_many(vec![pattern(3, 1000), pattern(4, 100_000)])).await;
+            drop_after(turns, near.shutdown(Shutdown::Write)).await;
+            near.abort().await?;
+            drop(far);
+            Ok(())
+        }
     });
+    assert_eq!(Arc::strong_count(&bytes), 1, "each send let go of the memory");
 }
 
 #[test]
