@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#define _GNU_SOURCE
+#include "track.h"
+
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ALL_EVENT_FLAGS 0x7F
+#define ALL_BATCH_FLAGS 0x7
+#define DATA_FLAGS (QUOIT_EVF_LENT | QUOIT_EVF_KEPT | QUOIT_EVF_COPIED)
+
+static bool is_send(uint32_t opcode) {
+    return opcode == QUOIT_OP_SEND || opcode == QUOIT_OP_SENDV;
+}
+
+/* Which refusals are not part of a stream's order: the op never reached the stream. */
+static bool was_refused(const quoit_event *event) {
+    return event->result <= -20001 || event->result == -105 /* ENOBUFS */;
+}
+
+static void check_data(struct pump *pump, const quoit_event *event) {
+    uint32_t kinds = event->flags & DATA_FLAGS;
+    CHECK_EQ(event->len, event->result > 0 ? event->result : 0);
+    if (event->len) {
+        CHECK(kinds == QUOIT_EVF_LENT || kinds == QUOIT_EVF_KEPT || kinds == QUOIT_EVF_COPIED);
+        CHECK(event->offset + event->len <= pump->batch->recv_size);
+        if (kinds != QUOIT_EVF_COPIED)
+            CHECK_EQ(quoit_handle_kind(event->buffer), QUOIT_HANDLE_BUFFER);
+    } else {
+        CHECK(!(kinds & QUOIT_EVF_KEPT));
+    }
+}
+
+static void collect(struct pump *pump, struct stream *stream, const quoit_event *event) {
+    if (stream->len + event->len > stream->room) {
+        stream->room = (stream->len + event->len) * 2;
+        stream->data = realloc(stream->data, stream->room);
+        CHECK(stream->data != NULL);
+    }
+    memcpy(stream->data + stream->len, event_data(pump, event), event->len);
+    stream->len += event->len;
+}
+
+/* A receive's event: bytes in order by the running total, nothing while paused, EOF only at the end. */
+static void track_recv(struct pump *pump, const quoit_event *event) {
+    struct stream *stream = stream_of(pump, event->source);
+    bool more = event->flags & QUOIT_EVF_MORE, eof = event->flags & QUOIT_EVF_EOF;
+    if (!stream) {
+        CHECK(event->result < 0 && !more); /* given to what is no stream */
+        return;
+    }
+    check_data(pump, event);
+    if (event->result < 0 && was_refused(event))
+        return;
+    CHECK(!stream->closed);
+    if (event->len || eof)
+        CHECK(!stream->paused || stream->resuming);
+    if (eof)
+        CHECK(!more && event->result >= 0);
+    if (!more && event->result == 0 && (op_record(pump, event->user_data)->flags & QUOIT_OPF_MULTI))
+        CHECK(eof); /* a MULTI receive ends by the end of the stream or an error */
+    if (stream->recv_id != event->user_data) {
+        stream->recv_id = event->user_data;
+        stream->total = 0;
+    }
+    stream->total += event->len;
+    stream->recv_events++;
+    if (event->result >= 0)
+        CHECK_EQ(event->value, stream->total);
+    if (pump->collect && event->len)
+        collect(pump, stream, event);
+    if (!more) {
+        stream->eof |= eof;
+        stream->end = event->result;
+        if (stream->accept_id == event->user_data)
+            stream->auto_ended = true;
+    }
+}
+
+static void track_new_stream(struct pump *pump, struct op_record *record, const quoit_event *event) {
+    if (event->result < 0) {
+        CHECK_EQ(event->value, 0);
+        return;
+    }
+    CHECK_EQ(event->result, 0);
+    CHECK_EQ(quoit_handle_kind(event->value), QUOIT_HANDLE_STREAM);
+    CHECK_EQ(event->value >> 48 & 0xFF, pump->handle >> 48 & 0xFF);
+    struct stream *stream = stream_add(pump, event->value);
+    stream->accept_id = event->user_data;
+    stream->auto_recv = event->kind == QUOIT_OP_ACCEPT && (record->flags & QUOIT_OPF_AUTO_RECV);
+}
+
+/* Sends that went well come in the order they were given: none may overtake one still open. */
+static void track_send(struct pump *pump, struct op_record *record, const quoit_event *event) {
+    if (event->result < 0)
+        return;
+    CHECK(stream_of(pump, event->source) != NULL);
+    for (struct op_record *other = record; other-- > pump->records && record - other < 64;)
+        if (other->target == record->target && is_send(other->opcode) && !(other->flags & QUOIT_OPF_QUIET))
+            CHECK(other->ended);
+}
+
+static void track_close(struct pump *pump, const quoit_event *event) {
+    struct stream *stream = stream_of(pump, event->source);
+    if (event->result < 0 || !stream)
+        return;
+    CHECK(!stream->closed);
+    CHECK(!stream->auto_recv || stream->auto_ended);
+    stream->closed = true;
+}
+
+static bool may_have_more(const struct op_record *record) {
+    return record->flags & QUOIT_OPF_MULTI || record->periodic ||
+           (record->opcode == QUOIT_OP_TIMER && record->flags & QUOIT_OPF_ARMED);
+}
+
+static void track_op(struct pump *pump, struct op_record *record, const quoit_event *event) {
+    bool more = event->flags & QUOIT_EVF_MORE;
+    if (record->ended)
+        FAIL("op %u has an event after its last: result %lld flags %x", record->opcode, (long long)event->result,
+             event->flags);
+    CHECK_EQ(event->source, record->target);
+    if (record->flags & QUOIT_OPF_QUIET || record->opcode == QUOIT_OP_RELEASE)
+        CHECK(event->result < 0);
+    if (more)
+        CHECK(may_have_more(record) && event->result >= 0);
+    record->events++;
+    record->last = *event;
+    record->ended = !more;
+    struct stream *stream = stream_of(pump, event->source);
+    if (stream && stream->closed)
+        CHECK(event->result < 0);
+    if (is_send(event->kind))
+        track_send(pump, record, event);
+    else if (event->kind == QUOIT_OP_RECV)
+        track_recv(pump, event);
+    else if (event->kind == QUOIT_OP_ACCEPT || event->kind == QUOIT_OP_CONNECT)
+        track_new_stream(pump, record, event);
+    else if (event->kind == QUOIT_OP_CLOSE)
+        track_close(pump, event);
+    else if (event->kind == QUOIT_OP_READ && event->buffer)
+        check_data(pump, event);
+    else if (stream && event->kind == QUOIT_OP_RECV_PAUSE && event->result == 0)
+        stream->paused = true, stream->resuming = false;
+    else if (stream && event->kind == QUOIT_OP_RECV_RESUME && event->result == 0)
+        stream->paused = stream->resuming = false;
+}
+
+void track_event(struct pump *pump, const quoit_event *event) {
+    struct op_record *record = op_record(pump, event->user_data);
+    CHECK(!(event->flags & ~(uint32_t)ALL_EVENT_FLAGS));
+    if (event->kind >= QUOIT_KIND_GREASE) {
+        CHECK_EQ(event->user_data, UINT64_MAX);
+        pump->greased++;
+        return;
+    }
+    if (event->kind == QUOIT_KIND_MESSAGE) {
+        CHECK(!(event->flags & QUOIT_EVF_MORE));
+        pump->messages++;
+        return;
+    }
+    if (!record)
+        FAIL("an event of kind %u has the unknown user_data %llx", event->kind,
+             (unsigned long long)event->user_data);
+    CHECK(record->taken);
+    if (event->kind == QUOIT_OP_RECV && record->opcode == QUOIT_OP_ACCEPT) {
+        /* AUTO_RECV: the stream's receive is an op of its own under the accept's user_data. */
+        struct stream *stream = stream_of(pump, event->source);
+        CHECK(record->flags & QUOIT_OPF_AUTO_RECV);
+        CHECK(stream != NULL && stream->auto_recv && stream->accept_id == event->user_data);
+        CHECK(!stream->auto_ended);
+        track_recv(pump, event);
+        return;
+    }
+    if (record->opcode >= 0x8000) {
+        CHECK_EQ(event->kind, QUOIT_KIND_BAD_OP);
+        CHECK_EQ(event->aux, record->opcode);
+    } else {
+        CHECK_EQ(event->kind, record->opcode);
+    }
+    track_op(pump, record, event);
+}
+
+void track_batch(struct pump *pump, int returned) {
+    const quoit_batch *batch = pump->batch;
+    if (returned < 0)
+        FAIL("a turn returned %d %s", returned, quoit_status_name(returned));
+    CHECK_EQ(batch->nevents, returned);
+    CHECK_EQ(batch->nops, 0);
+    CHECK(batch->nevents <= batch->events_max);
+    CHECK(!(batch->flags & ~(uint32_t)ALL_BATCH_FLAGS));
+    CHECK_EQ(batch->tick, pump->tick + 1);
+    CHECK(batch->now_ns >= pump->now_ns);
+    CHECK(batch->next_ns >= -1);
+    CHECK(batch->scratch_off + batch->scratch_len <= batch->send_size);
+    pump->tick = batch->tick;
+    pump->now_ns = batch->now_ns;
+    pump->turns++;
+}
+
+void track_ended(struct pump *pump) {
+    for (uint32_t i = 0; i < pump->count; i++) {
+        const struct op_record *record = &pump->records[i];
+        bool quiet = record->flags & QUOIT_OPF_QUIET || record->opcode == QUOIT_OP_RELEASE;
+        if (record->taken && !record->ended && !quiet)
+            FAIL("op %u on %llx never had its last event (%u events)", record->opcode,
+                 (unsigned long long)record->target, record->events);
+    }
+    for (uint32_t i = 0; i < pump->nstreams; i++)
+        if (pump->streams[i]->auto_recv && !pump->streams[i]->auto_ended)
+            FAIL("the receive armed by AUTO_RECV on %llx never had its last event",
+                 (unsigned long long)pump->streams[i]->handle);
+}
