@@ -12,12 +12,15 @@ static void write_one(int fd) {
     (void)written; /* full: it is readable already */
 }
 
-/* Any thread. Until the ring is enabled nothing reads the wake descriptor: a host must see the wake itself. */
+/*
+ * Any thread. A host is woken by hand: a signal of the ring that is caused by a write to an eventfd (the wake's) comes late, by
+ * way of RCU, and only once in a ring's life. The wake's own write comes first, so that a turn in progress sees it in the ring.
+ */
 void qt_uring_wake(qt_driver *d) {
     qt_uring *u = (qt_uring *)d;
     __atomic_fetch_add(&d->wakes, 1, __ATOMIC_RELAXED);
     write_one(u->wake_fd);
-    if (!atomic_load(&u->enabled) && u->host_fd >= 0)
+    if (u->host_fd >= 0)
         write_one(u->host_fd);
 }
 
