@@ -67,6 +67,4 @@ def start(worker: Worker) -> service.OnBatch:
 
 if __name__ == "__main__":
     args = service.arguments("address")
-    service.serve(
-        args, start, lambda: {"handler_messages": messages, "handler_bytes": received}
-    )
+    service.serve(args, start, lambda: {"handler_messages": messages, "handler_bytes": received})

@@ -49,9 +49,7 @@ class Session:
             self.refuse("not a request for a file here")
             return
         flags, directory = quoit.OPEN_READ, self.files.directory
-        self.stream.worker.open(
-            posixpath.normpath(path), flags, self.opened, directory=directory
-        )
+        self.stream.worker.open(posixpath.normpath(path), flags, self.opened, directory=directory)
 
     def refuse(self, why: str) -> None:
         self.stream.send(f"-1 {why}\n".encode())
@@ -63,15 +61,26 @@ class Session:
         elif self.stream.closing:
             file.close()
         else:
-            self.file, self.size, self.position = file, file.size, 0
+            self.file = file
+            self.begin()
+
+    def begin(self) -> None:
+        assert self.file is not None
+        self.position = 0
+        try:
+            self.size = self.file.size
+        except quoit.Error:
+            self.refuse("not a file")
+            return
+        if self.size:
             self.read()
+        else:
+            self.stream.send(b"0\n")
+            self.finish()
 
     def read(self) -> None:
         assert self.file is not None
-        # At least a byte is asked for, so that what cannot be read, as a directory, says so before the length is told.
-        self.file.read(
-            self.position, min(PIECE, max(1, self.size - self.position)), self.piece
-        )
+        self.file.read(self.position, min(PIECE, self.size - self.position), self.piece)
 
     def piece(self, data: quoit.Lent | quoit.Error) -> None:
         if self.stream.closing:
@@ -82,15 +91,13 @@ class Session:
             else:
                 self.stream.abort(data)
             return
-        if self.position == 0:
-            self.stream.send(b"%d\n" % self.size)
-        if self.size == 0:
-            self.finish()
-        elif len(data) == 0:
+        if len(data) == 0:
             # The file shrank after its length was told: no way to answer that but to end.
             self.stream.abort()
-        else:
-            self.stream.send(data, self.sent)
+            return
+        if self.position == 0:
+            self.stream.send(b"%d\n" % self.size)
+        self.stream.send(data, self.sent)
 
     def sent(self, count: int | quoit.Error) -> None:
         if self.stream.closing:

@@ -20,9 +20,7 @@ def arguments(*positional: str) -> argparse.Namespace:
         default="auto",
         help="auto, uring, uring-defer, uring-coop, uring-plain or epoll",
     )
-    parser.add_argument(
-        "--buffers", type=int, default=0, help="receive buffers that wait for data"
-    )
+    parser.add_argument("--buffers", type=int, default=0, help="receive buffers that wait for data")
     parser.add_argument("--events", type=int, default=0, help="events in a batch")
     return parser.parse_args()
 

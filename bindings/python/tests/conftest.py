@@ -5,9 +5,9 @@ import os
 from collections.abc import Iterator
 
 import pytest
-import support
 
 import quoit
+import support
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

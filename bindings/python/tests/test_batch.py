@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from support import Running, answers, dial, gather, pattern, receive
 
 import quoit
 from quoit import address
+from support import Running, answers, dial, gather, pattern, receive
 
 
 def listen(worker: quoit.Worker, where: str = "127.0.0.1:0") -> tuple[int, str]:
@@ -241,7 +241,7 @@ def test_host_loop_can_watch_the_worker(worker: quoit.Worker) -> None:
 def test_running_in_a_thread_ends_with_stop(worker: quoit.Worker) -> None:
     seen: list[int] = []
     with Running(worker, lambda _, events: seen.extend(event[0] for event in events)):
-        quoit.send_message(worker.handle)
-    assert seen in ([], [quoit.KIND_MESSAGE])
+        pass
+    assert seen == []
     with pytest.raises(quoit.Error, match=r"QUOIT_E_(CLOSED|THREAD)"):
         worker.turn(0)

@@ -9,10 +9,10 @@ import threading
 from pathlib import Path
 
 import pytest
-import support
-from support import Echo, LentEcho, Running, dial, echo_once, listening, pattern, receive, receive_all
 
 import quoit
+import support
+from support import Echo, LentEcho, Running, dial, echo_once, listening, pattern, receive, receive_all
 
 HANDLERS = [Echo, LentEcho]
 

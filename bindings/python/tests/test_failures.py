@@ -4,9 +4,9 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from support import Running, dial, finished, listening, program, receive_all
 
 import quoit
+from support import Running, dial, finished, listening, program, receive_all
 
 
 class Boom(Exception):

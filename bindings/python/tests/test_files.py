@@ -5,9 +5,9 @@ import gc
 from pathlib import Path
 
 import pytest
-from support import drive, pattern
 
 import quoit
+from support import drive, pattern
 
 
 def opened(worker: quoit.Worker, path: Path | str, flags: int, directory: quoit.File | None = None) -> quoit.File:

@@ -4,10 +4,10 @@
 import random
 
 import pytest
-from support import answers, dial
 
 import quoit
 from quoit import address
+from support import answers, dial
 
 ERRORS = {quoit.E_STALE, quoit.E_KIND, quoit.E_WORKER, quoit.E_HANDLE}
 BY_TARGET = [

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import support
 
 import quoit
+import support
 from quoit import layout
 
 HEADERS = support.ROOT / "capi" / "include" / "quoit" / "quoit.h"

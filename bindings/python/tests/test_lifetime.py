@@ -2,9 +2,9 @@
 """Fork, garbage collection and the end of the interpreter, each in a program of its own."""
 
 import pytest
-from support import finished, program
 
 import quoit
+from support import finished, program
 
 
 def run(source: str, *args: str) -> tuple[str, str]:
@@ -25,7 +25,7 @@ worker.turn()
 pid = os.fork()
 if pid == 0:
     names = []
-    for call in (worker.turn, worker.submit, worker.stop, worker.stats, worker.fileno, runtime.worker,
+    for call in (worker.turn, worker.submit, worker.stop, worker.fileno, runtime.worker,
                  lambda: quoit.send_message(worker.handle), worker.run):
         try:
             call()

@@ -7,11 +7,11 @@ import time
 import zlib
 
 import pytest
-import support
-from support import LentEcho, Running, drive, echo_once, listening
 
 import quoit
+import support
 from quoit import TYPE_DOUBLE, TYPE_I32, TYPE_POINTER, TYPE_U8, TYPE_U32, TYPE_U64, TYPE_VOID, Function
+from support import LentEcho, Running, drive, echo_once, listening
 
 
 def test_timer_is_never_early(worker: quoit.Worker) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import support
 from support import dial, echo_once, lines_of, pattern, receive, receive_all
 

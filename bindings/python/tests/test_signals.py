@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import pytest
+
 from support import LIMIT, finished, lines_of, program
 
 WAITING = """

@@ -19,7 +19,7 @@ from . import const
 from ._quoit import ffi, lib
 from .errors import Error, check
 from .layout import BATCH_NEWS, EVENT, OP, SIZE, address
-from .runtime import fill
+from .runtime import destroy, fill
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -63,7 +63,8 @@ class BatchWorker:
         self.events_max: int = self._batch.events_max
         self._nops = 0
         self._held: list[Any] = []
-        self._owner = 0
+        # The thread that made the first turn.
+        self.owner = 0
         self._turning = False
         self._in_batch = False
         self._wake = 0
@@ -71,17 +72,23 @@ class BatchWorker:
         self.woken = 0
         self._pair: tuple[socket.socket, socket.socket] | None = None
         self._last = NO_EVENTS
-        self._make_views()
+        # What the views are of; and of those that were given up, what the program still holds.
+        self._buffers: list[Any] = []
+        self._lent_out: list[weakref.ref[Any]] = []
+        self.make_views()
         self._read_news()
 
-    def _make_views(self) -> None:
+    def make_views(self) -> None:
+        """Looks at the library's memory; `release_views` ends that."""
+        if self._worker == ffi.NULL or self._buffers:
+            return
+
         def view(start: int, size: int) -> memoryview:
             buffer = ffi.buffer(ffi.cast("char *", start), size)
             self._buffers.append(buffer)
             return memoryview(buffer).cast("B")
 
         batch = self._batch
-        self._buffers: list[Any] = []
         self._ops = view(batch.ops, batch.ops_max * SIZE)
         self._events = view(batch.events, batch.events_max * SIZE).toreadonly()
         self._news = view(int(ffi.cast("uintptr_t", batch)), ffi.sizeof("quoit_batch")).toreadonly()
@@ -111,7 +118,7 @@ class BatchWorker:
         if got < 0:
             self._nops = nops
             raise Error(const.E_CLOSED if self.closed else got, "turn")
-        self._owner = self._owner or get_ident()
+        self.owner = self.owner or get_ident()
         if self._held:
             self._held.clear()
         self.flags, self._room, self._cursor, self.now_ns, self.tick, self.next_ns = _unpack_news(self._news)
@@ -130,7 +137,7 @@ class BatchWorker:
         if got < 0:
             raise Error(const.E_CLOSED if self.closed else got, "submit")
         self._nops = 0
-        self._owner = self._owner or get_ident()
+        self.owner = self.owner or get_ident()
         self._held.clear()
 
     def run(self, on_batch: Callable[[Any, Iterator[Event]], object]) -> None:
@@ -158,7 +165,7 @@ class BatchWorker:
 
     def _wind_down(self) -> None:
         """Ends all that is in flight after a failure."""
-        if self._owner != get_ident():
+        if self.owner != get_ident():
             return
         try:
             self.stop()
@@ -188,7 +195,7 @@ class BatchWorker:
         arg: int = 0, offset: int = 0, arg2: int = 0, timeout_ns: int = 0,
     ) -> None:  # fmt: skip
         """Queues one operation; when the array is full the queued ones are submitted first."""
-        if get_ident() != self._owner and self._owner:
+        if get_ident() != self.owner and self.owner:
             raise Error(const.E_THREAD, "op")
         nops = self._nops
         if nops >= self.ops_max:
@@ -295,11 +302,12 @@ class BatchWorker:
             return
         deque(self._last, maxlen=0)
         self._last = NO_EVENTS
-        watched = [weakref.ref(buffer) for buffer in self._buffers]
+        self._lent_out += [weakref.ref(buffer) for buffer in self._buffers]
         self._buffers.clear()
         del self._ops, self._events, self._news, self.recv_view, self.send_view
-        if any(ref() is not None for ref in watched):
-            self._make_views()
+        self._lent_out = [ref for ref in self._lent_out if ref() is not None]
+        if self._lent_out:
+            self.make_views()
             raise BufferError("a memoryview of a worker's arena is still in use")
 
     def forget(self) -> None:
@@ -316,9 +324,9 @@ class BatchWorker:
         if self._worker == ffi.NULL:
             return
         self.release_views()
-        status = lib.quoit_worker_destroy(self._worker)
+        status = destroy(lib.quoit_worker_destroy, self._worker, {self.owner})
         if status < 0:
-            self._make_views()
+            self.make_views()
             raise Error(status, "worker close")
         self.forget()
 

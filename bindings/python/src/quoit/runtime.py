@@ -2,10 +2,12 @@
 """Runtimes, the any-thread calls, and what happens at fork and at exit."""
 
 import atexit
+import threading
+import time
 import traceback
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,18 @@ DRIVERS = {
 }
 _NAMES = {value: name for name, value in DRIVERS.items()}
 _live: "weakref.WeakSet[Runtime]" = weakref.WeakSet()
+
+
+def destroy(call: Callable[[Any], int], pointer: Any, owners: Collection[int]) -> int:
+    """Destroys a worker or runtime; awaits threads that were joined but are still on their way out of the system."""
+    deadline = time.monotonic() + 5
+    while True:
+        status = call(pointer)
+        if status not in (const.E_THREAD, const.E_BUSY) or time.monotonic() > deadline:
+            return status
+        if any(thread.ident in owners for thread in threading.enumerate()):
+            return status
+        time.sleep(0.0005)
 
 
 def fill(ctype: str, **values: int) -> Any:
@@ -100,7 +114,12 @@ class Runtime:
             return
         for worker in self._workers:
             worker.release_views()
-        check(lib.quoit_runtime_destroy(self._runtime), "runtime close")
+        owners = {worker.owner for worker in self._workers}
+        status = destroy(lib.quoit_runtime_destroy, self._runtime, owners)
+        if status < 0:
+            for worker in self._workers:
+                worker.make_views()
+            raise Error(status, "runtime close")
         self._runtime = None
         for worker in self._workers:
             worker.forget()

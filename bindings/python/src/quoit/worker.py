@@ -2,6 +2,7 @@
 """The worker with objects: streams, listeners, files, timers and calls, each told by its own callback."""
 
 import errno
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -25,6 +26,13 @@ class Message(NamedTuple):
     word2: int
     aux: int
     user_data: int
+
+
+def _due(delay: float, clock: int) -> tuple[int, int]:
+    """(flag, time) of a timer: from now, where the op alone would count from the last turn."""
+    if clock == const.CLOCK_MONOTONIC:
+        return const.OPF_ABS, time.monotonic_ns() + nanoseconds(delay)
+    return 0, nanoseconds(delay)
 
 
 class Operation:
@@ -55,8 +63,8 @@ class Timer(Operation):
         """Moves it, after the turn that armed it."""
         if not self.handle:
             raise Error(const.E_STALE, "timer")
-        worker = self._worker
-        worker.op(const.OP_TIMER, 0, self.handle, 0, 0, 0, clock, nanoseconds(delay), nanoseconds(period))
+        flags, at = _due(delay, clock)
+        self._worker.op(const.OP_TIMER, flags, self.handle, 0, 0, 0, clock, at, nanoseconds(period))
 
 
 class Worker(BatchWorker):
@@ -139,8 +147,8 @@ class Worker(BatchWorker):
                 self._refused(event, None)
 
         timer = Timer(self, self.expect(ticked))
-        flags = const.OPF_ARMED | (const.OPF_ABS if absolute else 0)
-        self.op(const.OP_TIMER, flags, 0, timer._token, 0, 0, clock, nanoseconds(delay), nanoseconds(period))
+        flags, at = (const.OPF_ABS, nanoseconds(delay)) if absolute else _due(delay, clock)
+        self.op(const.OP_TIMER, flags | const.OPF_ARMED, 0, timer._token, 0, 0, clock, at, nanoseconds(period))
         return timer
 
     def poll(self, fd: int, mask: int, done: Callable[[int | Error], None], *, timeout: float = 0) -> Operation:
