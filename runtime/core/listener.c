@@ -73,9 +73,14 @@ static quoit_status read_options(qt_worker *w, const quoit_op *op, quoit_listen_
     if (op->arg2 == 0 && !(op->flags & QUOIT_OPF_ARENA_SEND))
         return 0;
     const void *memory;
-    quoit_status status = qt_op_memory(w, op, op->arg2, sizeof(uint32_t), &memory);
+    uint32_t struct_size = sizeof struct_size;
+    quoit_status status = qt_op_memory(w, op, op->arg2, struct_size, &memory);
+    if (status == 0) {
+        memcpy(&struct_size, memory, sizeof struct_size);
+        status = qt_op_memory(w, op, op->arg2, struct_size, &memory);
+    }
     if (status == 0)
-        status = qt_options_read(out, sizeof *out, sizeof(quoit_listen_options), memory);
+        status = qt_options_read(out, sizeof *out, QT_LISTEN_OPTIONS_V1, memory);
     uint32_t known = QUOIT_LISTEN_REUSEPORT | QUOIT_LISTEN_V6ONLY | QUOIT_LISTEN_DELAY | QUOIT_LISTEN_UNLINK;
     return status == 0 && (out->flags & ~known) ? QUOIT_E_FLAGS : status;
 }

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct qt_offload {
     qt_work work; /* first: freed as the work */
@@ -28,15 +29,20 @@ static void call_done(qt_work *work, bool ran) {
 
 static quoit_status read_call(qt_worker *w, const quoit_op *op, struct qt_ffi_call **out) {
     quoit_call call;
+    uint32_t struct_size;
     const void *memory;
     const void *types = NULL;
     const void *args = NULL;
-    if (op->len < sizeof call)
+    if (op->len < QT_CALL_V1)
         return QUOIT_E_STRUCT_SIZE;
     quoit_status status = qt_op_memory(w, op, op->addr, op->len, &memory);
-    if (status == 0)
-        status = qt_options_read(&call, sizeof call, sizeof call, memory);
-    if (status == 0 && (call.struct_size > op->len || call.flags != 0 || call.nargs > QUOIT_CALL_ARGS_MAX || call.entry == 0))
+    if (status != 0)
+        return status;
+    memcpy(&struct_size, memory, sizeof struct_size);
+    if (struct_size > op->len)
+        return QUOIT_E_FIELD;
+    status = qt_options_read(&call, sizeof call, QT_CALL_V1, memory);
+    if (status == 0 && (call.flags != 0 || call.nargs > QUOIT_CALL_ARGS_MAX || call.entry == 0))
         status = QUOIT_E_FIELD;
     if (status == 0 && call.nargs > 0)
         status = qt_op_memory(w, op, call.types, call.nargs, &types);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* From other threads: quoit_post, which copies ops with all they point at, and QUOIT_OP_POST, a message. */
+#include "../base/options.h"
 #include "object.h"
 
 #include <errno.h>
@@ -54,16 +55,16 @@ static uint64_t pack_slices(qt_packer *p, uint64_t addr, uint32_t n) {
 
 static uint64_t pack_call(qt_packer *p, const quoit_op *op) {
     quoit_call call;
-    if (op->addr == 0 || op->len < sizeof call)
+    if (op->addr == 0 || op->len < QT_CALL_V1)
         return pack(p, op->addr, op->len < ARGUMENT_MAX ? op->len : ARGUMENT_MAX);
     uint64_t copy = pack(p, op->addr, op->len < ARGUMENT_MAX ? op->len : ARGUMENT_MAX);
-    memcpy(&call, (const void *)(uintptr_t)op->addr, sizeof call);
+    memcpy(&call, (const void *)(uintptr_t)op->addr, QT_CALL_V1);
     if (call.nargs <= QUOIT_CALL_ARGS_MAX) {
         call.types = pack(p, call.types, call.nargs);
         call.args = pack(p, call.args, (uint64_t)call.nargs * sizeof(uint64_t));
     }
     if (p->at != NULL)
-        memcpy((void *)(uintptr_t)copy, &call, sizeof call);
+        memcpy((void *)(uintptr_t)copy, &call, QT_CALL_V1);
     return copy;
 }
 

@@ -89,7 +89,7 @@ static quoit_status init(qt_runtime *runtime) {
 quoit_status qt_runtime_create(const quoit_runtime_options *given, qt_runtime **out) {
     quoit_runtime_options options = {0};
     if (given != NULL) {
-        quoit_status status = qt_options_read(&options, sizeof options, sizeof options, given);
+        quoit_status status = qt_options_read(&options, sizeof options, QT_RUNTIME_OPTIONS_V1, given);
         if (status != 0)
             return status;
     }

@@ -69,7 +69,7 @@ static const char *bad_option(const quoit_worker_options *o) {
 static quoit_status read_options(qt_runtime *runtime, const quoit_worker_options *given, quoit_worker_options *out) {
     memset(out, 0, sizeof *out);
     if (given != NULL) {
-        quoit_status status = qt_options_read(out, sizeof *out, sizeof *out, given);
+        quoit_status status = qt_options_read(out, sizeof *out, QT_WORKER_OPTIONS_V1, given);
         if (status != 0)
             return status;
     }
@@ -85,7 +85,7 @@ static quoit_status read_options(qt_runtime *runtime, const quoit_worker_options
 
 static int make_batch(qt_worker *w) {
     const quoit_worker_options *o = &w->options;
-    size_t events = 128;
+    size_t events = (sizeof(quoit_batch) + 63) & ~(size_t)63;
     size_t ops = events + (size_t)o->events_max * sizeof(quoit_event);
     w->batch_bytes = ops + (size_t)o->ops_max * sizeof(quoit_op);
     uint8_t *memory = mmap(NULL, w->batch_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
