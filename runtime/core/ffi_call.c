@@ -68,7 +68,8 @@ static void store_argument(uint64_t *word, uint64_t bits, size_t size) {
     }
 }
 
-quoit_status qt_ffi_prepare(const quoit_call *call, const uint8_t *types, const uint64_t *args, struct qt_ffi_call **out) {
+quoit_status qt_ffi_prepare(const quoit_call *call, const uint8_t *types, const uint64_t *args,
+                            struct qt_ffi_call **out) {
     ffi_type *result = type_of(call->return_type);
     if (call->nargs > QUOIT_CALL_ARGS_MAX || result == NULL)
         return QUOIT_E_FIELD;

@@ -90,7 +90,8 @@ int qt_pool_submit(qt_pool *pool, qt_job *job) {
     pthread_mutex_lock(&pool->lock);
     if (pool->queued >= pool->queue_max || pool->ending)
         error = -EAGAIN;
-    else if (pool->queued >= pool->idle && pool->threads < pool->threads_max && start_thread(pool) != 0 && pool->threads == 0)
+    else if (pool->queued >= pool->idle && pool->threads < pool->threads_max && start_thread(pool) != 0 &&
+             pool->threads == 0)
         error = -EAGAIN; /* no thread at all: nobody would ever run it */
     if (error == 0) {
         job->next = NULL;

@@ -15,11 +15,12 @@ static ssize_t execute(const qt_req *req) {
     case QT_REQ_OPENAT:
         return openat(req->fd, memory, (int)req->op_flags, req->len);
     case QT_REQ_READ:
-        return req->offset < 0 ? read(req->fd, memory, req->len) : pread(req->fd, memory, req->len, req->offset);
+        return req->offset < 0 ? read(req->fd, memory, req->len)
+                               : pread(req->fd, memory, req->len, req->offset);
     case QT_REQ_WRITE:
     case QT_REQ_WRITEV:
-        return pwritev2(req->fd, many ? memory : &one, many ? (int)req->len : 1, req->offset < 0 ? -1 : req->offset,
-                        (int)req->op_flags);
+        return pwritev2(req->fd, many ? memory : &one, many ? (int)req->len : 1,
+                        req->offset < 0 ? -1 : req->offset, (int)req->op_flags);
     case QT_REQ_FSYNC:
         return req->op_flags & 1 ? fdatasync(req->fd) : fsync(req->fd);
     default:

@@ -2,183 +2,33 @@
 /*
  * The epoll driver: completions made of readiness. What is submitted is tried in enter; what would block waits for its
  * descriptor. Descriptors known to be ready are "hot" and served in turn by harvest, one receive or accept at a time, so that none
- * starves another even when a turn takes one event.
+ * starves another even when a turn takes one event; after its share a descriptor waits for the next tick, so that one stream
+ * does not empty the buffer pool.
  */
-#include "epoll_table.h"
+#include "epoll.h"
+
+#include "../sys/clock.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define READY 0x80u /* qt_req.flags: its completion waits in the ready list */
 #define EVENTS_PER_WAIT 256
-
-static void list_append(qt_req_list *list, qt_req *req) {
-    req->next = NULL;
-    req->prev = list->tail;
-    if (list->tail != NULL)
-        list->tail->next = req;
-    else
-        list->head = req;
-    list->tail = req;
-}
-
-static void list_remove(qt_req_list *list, qt_req *req) {
-    *(req->prev ? &req->prev->next : &list->head) = req->next;
-    *(req->next ? &req->next->prev : &list->tail) = req->prev;
-}
-
-/* The request's one last completion, told by the next harvest. */
-static void complete(qt_epoll *e, qt_req *req, int32_t res) {
-    req->flags |= READY;
-    req->state = QT_REQ_QUEUED;
-    req->scratch = res;
-    list_append(&e->ready, req);
-}
-
-static void tell(qt_req *req, int32_t res) {
-    qt_completion c = {.res = res};
-    req->state = QT_REQ_IDLE;
-    req->flags &= (uint8_t)~READY;
-    req->done(req, &c);
-}
-
-static int32_t result_of(qt_epoll *e, ssize_t result) {
-    e->driver.system_calls++;
-    return result < 0 ? -errno : (int32_t)result;
-}
-
-static bool would_block(int32_t res) {
-    return res == -EAGAIN || res == -EWOULDBLOCK;
-}
-
-static void set_nonblocking(qt_epoll *e, int fd) {
-    int flags = fcntl(fd, F_GETFL);
-    if (flags >= 0 && !(flags & O_NONBLOCK))
-        fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-    e->driver.system_calls += 2;
-}
-
-static int32_t try_send(qt_epoll *e, const qt_req *req) {
-    int flags = (int)req->op_flags | MSG_DONTWAIT | MSG_NOSIGNAL;
-    if (req->code == QT_REQ_SENDMSG)
-        return result_of(e, sendmsg(req->fd, (const struct msghdr *)(uintptr_t)req->addr, flags));
-    return result_of(e, send(req->fd, (const void *)(uintptr_t)req->addr, req->len, flags));
-}
-
-static int32_t connect_result(qt_epoll *e, int fd) {
-    int error = 0;
-    socklen_t len = sizeof error;
-    int32_t res = result_of(e, getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len));
-    return res < 0 ? res : -error;
-}
-
-/* A descriptor that is new to us, whatever its number meant before. */
-static void first_seen(qt_epoll *e, int fd) {
-    qt_fd *entry = qt_fd_at(&e->table, fd);
-    if (entry != NULL)
-        entry->watched = 0;
-}
-
-/* Waits for the descriptor; a failure to register is the request's result. */
-static void wait_for(qt_epoll *e, qt_req *req, bool out) {
-    qt_fd *entry = qt_fd_at(&e->table, req->fd);
-    if (entry == NULL) {
-        complete(e, req, req->fd < 0 ? -EBADF : -ENOMEM);
-        return;
-    }
-    qt_req **place = out ? &entry->out : &entry->in;
-    assert(*place == NULL);
-    *place = req;
-    req->state = QT_REQ_IN_FLIGHT;
-    int error = qt_fd_watch(e, entry);
-    if (error == 0)
-        return;
-    *place = NULL;
-    /* Regular files cannot be watched: they are always ready, as poll(2) says. */
-    if (error == -EPERM && req->code == QT_REQ_POLL)
-        error = (int)(req->op_flags & (POLLIN | POLLOUT));
-    complete(e, req, error);
-}
-
-static void start(qt_epoll *e, qt_req *req) {
-    int32_t res = 0;
-    switch (req->code) {
-    case QT_REQ_NOP:
-        break;
-    case QT_REQ_SEND:
-    case QT_REQ_SENDMSG:
-        res = try_send(e, req);
-        if (would_block(res)) {
-            wait_for(e, req, true);
-            return;
-        }
-        break;
-    case QT_REQ_CONNECT:
-        first_seen(e, req->fd);
-        set_nonblocking(e, req->fd);
-        res = result_of(e, connect(req->fd, (const struct sockaddr *)(uintptr_t)req->addr, req->len));
-        if (res == -EINPROGRESS) {
-            wait_for(e, req, true);
-            return;
-        }
-        break;
-    case QT_REQ_SHUTDOWN:
-        res = result_of(e, shutdown(req->fd, (int)req->op_flags));
-        break;
-    case QT_REQ_CLOSE:
-        qt_fd_forget(e, req->fd);
-        res = result_of(e, close(req->fd));
-        break;
-    case QT_REQ_ACCEPT:
-        set_nonblocking(e, req->fd);
-        wait_for(e, req, false);
-        return;
-    case QT_REQ_POLL:
-        first_seen(e, req->fd);
-        wait_for(e, req, false);
-        return;
-    case QT_REQ_RECV:
-    case QT_REQ_DISCARD:
-        wait_for(e, req, false);
-        return;
-    default: /* files */
-        req->state = QT_REQ_IN_POOL;
-        res = e->options.host.run_blocking(e->options.host.ctx, req);
-        if (res == 0)
-            return;
-        break;
-    }
-    complete(e, req, res);
-}
+#define SERVED_PER_TICK 16 /* receives or accepts of one descriptor */
+#define SECOND 1000000000
 
 static void epoll_submit(qt_driver *d, qt_req *req) {
     qt_epoll *e = (qt_epoll *)d;
     assert(req->state == QT_REQ_IDLE);
     req->state = QT_REQ_QUEUED;
     req->cancelled = 0;
-    list_append(&e->fresh, req);
-}
-
-/* Takes a waiting request off its descriptor. */
-static void detach(qt_epoll *e, qt_req *req) {
-    qt_fd *entry = qt_fd_at(&e->table, req->fd);
-    if (entry->in == req)
-        entry->in = NULL;
-    else if (entry->out == req)
-        entry->out = NULL;
-    if (req->code == QT_REQ_POLL)
-        qt_fd_unwatch(e, entry); /* a duplicate: its file stays open elsewhere, so close alone would leave it watched */
-    else if (entry->out == NULL && entry->watched & EPOLLOUT)
-        qt_fd_watch(e, entry);
+    qt_req_append(&e->fresh, req);
 }
 
 static void epoll_cancel(qt_driver *d, qt_req *req) {
@@ -189,49 +39,68 @@ static void epoll_cancel(qt_driver *d, qt_req *req) {
     if (req->state == QT_REQ_IN_POOL) {
         e->options.host.cancel_blocking(e->options.host.ctx, req);
     } else if (req->state == QT_REQ_IN_FLIGHT) {
-        detach(e, req);
-        complete(e, req, -ECANCELED);
-    } else if (!(req->flags & READY) && req->code != QT_REQ_CLOSE && req->code != QT_REQ_SHUTDOWN) {
-        list_remove(&e->fresh, req);
-        complete(e, req, -ECANCELED);
+        qt_epoll_detach(e, req);
+        qt_epoll_complete(e, req, -ECANCELED);
+    } else if (req->flags & QT_EPOLL_STALLED) {
+        req->flags &= (uint8_t)~QT_EPOLL_STALLED;
+        qt_req_remove(&e->stalled, req);
+        qt_epoll_complete(e, req, -ECANCELED);
+    } else if (!(req->flags & QT_EPOLL_READY) && req->code != QT_REQ_CLOSE && req->code != QT_REQ_SHUTDOWN) {
+        qt_req_remove(&e->fresh, req);
+        qt_epoll_complete(e, req, -ECANCELED);
     }
 }
 
-static void start_fresh(qt_epoll *e) {
-    qt_req_list fresh = e->fresh;
-    e->fresh = (qt_req_list){0};
-    while (fresh.head != NULL) {
-        qt_req *req = fresh.head;
-        list_remove(&fresh, req);
-        start(e, req);
+static void start_all(qt_epoll *e, qt_req_list *list) {
+    qt_req_list taken = *list;
+    *list = (qt_req_list){0};
+    while (taken.head != NULL) {
+        qt_req *req = taken.head;
+        qt_req_remove(&taken, req);
+        req->flags &= (uint8_t)~QT_EPOLL_STALLED;
+        qt_epoll_start(e, req);
     }
 }
 
-static int wait_events(qt_epoll *e, struct epoll_event *events, int64_t timeout_ns) {
-    struct timespec ts = {timeout_ns / 1000000000, timeout_ns % 1000000000};
-    e->driver.system_calls++;
+static int64_t earlier(int64_t a, int64_t b) {
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+/* What was submitted is tried; returns how long the wait may be. */
+static int64_t start_queued(qt_epoll *e, int64_t timeout_ns) {
+    if (e->stalled.head != NULL && qt_now_ns() >= e->retry_ns)
+        start_all(e, &e->stalled);
+    start_all(e, &e->fresh);
+    if (e->ready.head != NULL || e->hot_head != NULL || e->more)
+        return 0;
+    if (e->stalled.head == NULL)
+        return timeout_ns;
+    int64_t left = e->retry_ns - qt_now_ns();
+    return earlier(timeout_ns, left > 0 ? left : 0);
+}
+
+/* In nanoseconds where the kernel has that call, else rounded up to milliseconds. The number of events or -errno. */
+static int32_t wait_events(qt_epoll *e, struct epoll_event *events, int64_t timeout_ns) {
+    const int64_t ts[2] = {timeout_ns / SECOND,
+                           timeout_ns % SECOND}; /* the kernel's timespec, 64 bits everywhere */
     if (!e->no_pwait2) {
-        long n = syscall(SYS_epoll_pwait2, e->fd, events, EVENTS_PER_WAIT, timeout_ns < 0 ? NULL : &ts, NULL, 0);
-        if (n >= 0 || (errno != ENOSYS && errno != EPERM))
-            return (int)n;
+        const int64_t *limit = timeout_ns < 0 ? NULL : ts;
+        long n = syscall(SYS_epoll_pwait2, e->fd, events, EVENTS_PER_WAIT, limit, NULL, (size_t)0);
+        int32_t res = qt_epoll_result(e, n);
+        if (res != -ENOSYS && res != -EPERM)
+            return res;
         e->no_pwait2 = true;
     }
-    int64_t ms = timeout_ns < 0 ? -1 : (timeout_ns + 999999) / 1000000;
-    return epoll_wait(e->fd, events, EVENTS_PER_WAIT, ms > INT32_MAX ? INT32_MAX : (int)ms);
+    int64_t ms = timeout_ns < 0 ? -1 : timeout_ns / 1000000 + (timeout_ns % 1000000 != 0);
+    int limit = ms > INT32_MAX ? INT32_MAX : (int)ms;
+    return qt_epoll_result(e, epoll_pwait(e->fd, events, EVENTS_PER_WAIT, limit, NULL));
 }
 
 static void drain_counter(qt_epoll *e, int fd) {
     uint64_t count;
-    result_of(e, read(fd, &count, sizeof count));
-}
-
-static void retry_out(qt_epoll *e, qt_fd *entry) {
-    qt_req *req = entry->out;
-    int32_t res = req->code == QT_REQ_CONNECT ? connect_result(e, req->fd) : try_send(e, req);
-    if (would_block(res))
-        return;
-    detach(e, req);
-    complete(e, req, res);
+    qt_epoll_result(e, read(fd, &count, sizeof count));
+    if (fd == e->timer_fd)
+        e->timer_deadline = -1;
 }
 
 static void ready_event(qt_epoll *e, const struct epoll_event *event) {
@@ -244,13 +113,13 @@ static void ready_event(qt_epoll *e, const struct epoll_event *event) {
     bool wanted = false;
     if (entry->out != NULL && event->events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) {
         wanted = true;
-        retry_out(e, entry);
+        qt_epoll_retry_out(e, entry);
     }
     if (entry->in != NULL && entry->in->code == QT_REQ_POLL) {
         qt_req *req = entry->in;
         wanted = true;
-        detach(e, req);
-        complete(e, req, (int32_t)(event->events & 0xFFFF));
+        qt_epoll_detach(e, req);
+        qt_epoll_complete(e, req, (int32_t)(event->events & 0xFFFF));
     } else if (entry->in != NULL && event->events & ~(uint32_t)EPOLLOUT) {
         wanted = true;
         qt_hot_append(e, entry);
@@ -262,117 +131,71 @@ static void ready_event(qt_epoll *e, const struct epoll_event *event) {
 static int epoll_enter(qt_driver *d, int64_t timeout_ns) {
     qt_epoll *e = (qt_epoll *)d;
     struct epoll_event events[EVENTS_PER_WAIT];
-    start_fresh(e);
-    if (e->ready.head != NULL || e->hot_head != NULL)
-        timeout_ns = 0;
-    int n = wait_events(e, events, timeout_ns);
+    e->tick++;
+    timeout_ns = start_queued(e, timeout_ns);
+    int32_t n = wait_events(e, events, timeout_ns);
     if (n < 0)
-        return errno == EINTR ? -EINTR : 0;
-    for (int i = 0; i < n; i++)
+        return n == -EINTR ? -EINTR : 0;
+    e->more = n == EVENTS_PER_WAIT;
+    for (int32_t i = 0; i < n; i++)
         ready_event(e, &events[i]);
     return 0;
 }
 
-/* One receive into a pool buffer. True if the descriptor may have more. */
-static bool serve_recv(qt_epoll *e, qt_fd *entry) {
-    qt_req *req = entry->in;
-    bool multi = req->flags & QT_REQ_MULTISHOT;
-    uint32_t room = req->len && req->len < e->options.buffer_size ? req->len : e->options.buffer_size;
-    if (e->free_count == 0) {
-        detach(e, req);
-        tell(req, -ENOBUFS);
-        return false;
+/* Serves the next hot descriptor once. Returns how many completions that told. */
+static uint32_t serve_next(qt_epoll *e) {
+    qt_fd *entry = e->hot_head;
+    qt_hot_remove(e, entry);
+    if (entry->in == NULL)
+        return 0; /* cancelled since; level-triggered: it is reported again when it is wanted again */
+    if (entry->tick != e->tick) {
+        entry->tick = e->tick;
+        entry->served = 0;
     }
-    uint32_t bid = e->free[e->free_count - 1];
-    uint8_t *buffer = e->options.buffer_base + (uint64_t)bid * e->options.buffer_size;
-    int32_t res = result_of(e, recv(req->fd, buffer, room, MSG_DONTWAIT));
-    if (would_block(res) || res == -EINTR)
-        return res == -EINTR;
-    if (res <= 0 || !multi)
-        detach(e, req);
-    if (res <= 0) {
-        tell(req, res);
-        return false;
-    }
-    e->free_count--;
-    bool full = (uint32_t)res == room;
-    qt_completion c = {.res = res,
-                       .bid = bid,
-                       .flags = QT_CQ_BUFFER | (multi ? QT_CQ_MORE : 0) | (full ? QT_CQ_NONEMPTY : 0)};
-    if (!multi)
-        req->state = QT_REQ_IDLE;
-    req->done(req, &c);
-    return full;
+    unsigned served = qt_epoll_serve(e, entry);
+    if (served & QT_SERVED_AGAIN && ++entry->served < SERVED_PER_TICK)
+        qt_hot_append(e, entry);
+    else if (served & QT_SERVED_AGAIN)
+        e->more = true;
+    return served & QT_SERVED_TOLD ? 1 : 0;
 }
 
-static bool serve_accept(qt_epoll *e, qt_fd *entry) {
-    qt_req *req = entry->in;
-    bool multi = req->flags & QT_REQ_MULTISHOT;
-    int32_t res = result_of(e, accept4(req->fd, NULL, NULL, SOCK_CLOEXEC));
-    if (would_block(res))
-        return false;
-    if (res >= 0)
-        first_seen(e, res);
-    if (res < 0 || !multi) {
-        detach(e, req);
-        tell(req, res);
-        return false;
-    }
-    qt_completion c = {.res = res, .flags = QT_CQ_MORE};
-    req->done(req, &c);
-    return true;
+static void tell_next(qt_epoll *e) {
+    qt_req *req = e->ready.head;
+    qt_req_remove(&e->ready, req);
+    qt_epoll_tell(req, (int32_t)req->scratch);
 }
 
-static bool serve_discard(qt_epoll *e, qt_fd *entry) {
-    qt_req *req = entry->in;
-    int32_t res = result_of(e, recv(req->fd, (void *)(uintptr_t)req->addr, req->len, MSG_DONTWAIT));
-    if (would_block(res))
-        return false;
-    detach(e, req);
-    tell(req, res);
-    return false;
-}
-
-static bool serve(qt_epoll *e, qt_fd *entry) {
-    switch (entry->in->code) {
-    case QT_REQ_RECV:
-        return serve_recv(e, entry);
-    case QT_REQ_ACCEPT:
-        return serve_accept(e, entry);
-    default:
-        return serve_discard(e, entry);
-    }
-}
-
+/* What is complete and what is hot take turns, so that neither starves the other under a small budget. */
 static uint32_t epoll_harvest(qt_driver *d, uint32_t budget) {
     qt_epoll *e = (qt_epoll *)d;
-    uint32_t count = 0;
-    while (count < budget && e->ready.head != NULL) {
-        qt_req *req = e->ready.head;
-        list_remove(&e->ready, req);
-        count++;
-        tell(req, (int32_t)req->scratch);
+    uint32_t told = 0;
+    while (told < budget && (e->ready.head != NULL || e->hot_head != NULL)) {
+        bool ready = e->ready.head != NULL && (e->ready_first || e->hot_head == NULL);
+        e->ready_first = !ready;
+        if (ready) {
+            tell_next(e);
+            told++;
+        } else {
+            told += serve_next(e);
+        }
     }
-    while (count < budget && e->hot_head != NULL) {
-        qt_fd *entry = e->hot_head;
-        qt_hot_remove(e, entry);
-        if (entry->in == NULL)
-            continue; /* cancelled or closed since; level-triggered: it is reported again when it is wanted again */
-        count++;
-        if (serve(e, entry))
-            qt_hot_append(e, entry);
-    }
-    return count;
+    return told;
 }
 
+static bool known(const qt_epoll *e) {
+    return e->ready.head != NULL || e->hot_head != NULL || e->fresh.head != NULL || e->more;
+}
+
+/* A look at the set with poll(2) moves nothing in it; epoll_wait would, and an edge-triggered host would miss the rest. */
 static bool epoll_pending(qt_driver *d) {
     qt_epoll *e = (qt_epoll *)d;
-    if (e->ready.head != NULL || e->hot_head != NULL || e->fresh.head != NULL)
+    if (known(e))
         return true;
     if (!d->hosted)
         return false;
     struct pollfd peek = {.fd = e->fd, .events = POLLIN};
-    return result_of(e, poll(&peek, 1, 0)) > 0;
+    return qt_epoll_result(e, poll(&peek, 1, 0)) > 0;
 }
 
 static void epoll_buffer_add(qt_driver *d, uint32_t bid) {
@@ -391,36 +214,50 @@ static void epoll_wake(qt_driver *d) {
 
 static int watch_counter(qt_epoll *e, int fd) {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-    return fd < 0 || epoll_ctl(e->fd, EPOLL_CTL_ADD, fd, &event) != 0 ? -errno : 0;
+    return epoll_ctl(e->fd, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
 }
 
 static int epoll_host_fd(qt_driver *d) {
     qt_epoll *e = (qt_epoll *)d;
     if (e->timer_fd < 0) {
-        e->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-        int error = watch_counter(e, e->timer_fd);
-        if (error)
+        int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+        if (fd < 0)
+            return -errno;
+        int error = watch_counter(e, fd);
+        if (error) {
+            close(fd);
             return error;
+        }
+        e->timer_fd = fd;
     }
+    /* A host that asks (as Go does) takes a descriptor for pollable only when it is non-blocking. */
+    if (fcntl(e->fd, F_SETFL, O_NONBLOCK) != 0)
+        return -errno;
     d->hosted = true;
     return e->fd;
 }
 
 static void epoll_host_begin(qt_driver *d) {
-    (void)d; /* level-triggered: nothing to silence */
+    (void)d; /* nothing to silence: what enter took out of the set makes it readable no more */
 }
 
+static void set_timer(qt_epoll *e, int64_t deadline_ns) {
+    if (deadline_ns == e->timer_deadline)
+        return;
+    /* Zero would disarm it, and one that is past is due at once. */
+    int64_t at = deadline_ns < 0 ? 0 : deadline_ns > 0 ? deadline_ns : 1;
+    struct itimerspec spec = {.it_value = {at / SECOND, at % SECOND}};
+    qt_epoll_result(e, timerfd_settime(e->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL));
+    e->timer_deadline = deadline_ns;
+}
+
+/* An edge-triggered host sees only what becomes readable: the write is that edge, for all that is left from before. */
 static void epoll_host_end(qt_driver *d, bool left, int64_t deadline_ns) {
     qt_epoll *e = (qt_epoll *)d;
-    if (deadline_ns != e->timer_deadline) {
-        int64_t at = deadline_ns < 0 ? 0 : deadline_ns > 0 ? deadline_ns : 1;
-        struct itimerspec spec = {.it_value = {at / 1000000000, at % 1000000000}};
-        result_of(e, timerfd_settime(e->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL));
-        e->timer_deadline = deadline_ns;
-    }
-    if (left || e->ready.head != NULL || e->hot_head != NULL || e->fresh.head != NULL) {
+    set_timer(e, e->stalled.head != NULL ? earlier(deadline_ns, e->retry_ns) : deadline_ns);
+    if (left || epoll_pending(d)) {
         uint64_t one = 1;
-        result_of(e, write(e->wake_fd, &one, sizeof one));
+        qt_epoll_result(e, write(e->wake_fd, &one, sizeof one));
     }
 }
 
@@ -431,7 +268,8 @@ static int epoll_enable(qt_driver *d) {
 
 static void epoll_destroy(qt_driver *d, bool forked) {
     qt_epoll *e = (qt_epoll *)d;
-    (void)forked; /* the same: the interest list is shared with the parent, but close only drops our reference */
+    (void)
+        forked; /* the same: the interest list is shared with the parent, but close only drops our reference */
     if (e->fd >= 0)
         close(e->fd);
     if (e->wake_fd >= 0)
@@ -472,7 +310,7 @@ int qt_epoll_create(const qt_driver_options *options, qt_driver **out) {
     e->fd = epoll_create1(EPOLL_CLOEXEC);
     e->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     int error = e->fd < 0 || e->wake_fd < 0 ? -errno : watch_counter(e, e->wake_fd);
-    if (!error && e->free == NULL)
+    if (e->free == NULL)
         error = -ENOMEM;
     if (error) {
         epoll_destroy(&e->driver, false);

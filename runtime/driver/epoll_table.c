@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-#include "epoll_table.h"
+/* What the epoll driver knows of each descriptor, and its registrations. */
+#include "epoll.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -40,14 +41,11 @@ void qt_fd_table_destroy(qt_fd_table *table) {
 
 static int control(qt_epoll *e, int op, qt_fd *entry, uint32_t mask) {
     struct epoll_event event = {.events = mask, .data.fd = entry->fd};
-    e->driver.system_calls++;
-    return epoll_ctl(e->fd, op, entry->fd, &event) == 0 ? 0 : -errno;
+    return qt_epoll_result(e, epoll_ctl(e->fd, op, entry->fd, &event));
 }
 
 /* Our record is wrong after a close(2) of which we were not told and a reuse of the number: then the kernel says so. */
 static int set_mask(qt_epoll *e, qt_fd *entry, uint32_t mask) {
-    if (entry->watched == mask)
-        return 0;
     int op = entry->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
     int error = control(e, op, entry, mask);
     if (error == -ENOENT && op == EPOLL_CTL_MOD)
@@ -64,16 +62,22 @@ int qt_fd_watch(qt_epoll *e, qt_fd *entry) {
         mask |= entry->in->code == QT_REQ_POLL ? entry->in->op_flags : EPOLLIN;
     if (entry->out != NULL)
         mask |= EPOLLOUT;
-    /* A poll's error alone: epoll reports errors and hang-ups without being asked. */
-    if (mask == 0)
-        mask = EPOLLERR;
-    return set_mask(e, entry, mask);
+    /* A poll for nothing but errors: epoll reports errors and hang-ups without being asked. */
+    return set_mask(e, entry, mask ? mask : EPOLLERR);
 }
 
 void qt_fd_unwatch(qt_epoll *e, qt_fd *entry) {
     if (entry->watched != 0)
         control(e, EPOLL_CTL_DEL, entry, 0);
     entry->watched = 0;
+}
+
+void qt_fd_drop_out(qt_epoll *e, qt_fd *entry) {
+    uint32_t rest = entry->watched & ~(uint32_t)EPOLLOUT;
+    if (rest == 0)
+        qt_fd_unwatch(e, entry);
+    else if (rest != entry->watched)
+        set_mask(e, entry, rest);
 }
 
 /* Errors and hang-ups cannot be masked, so a descriptor that nobody waits for leaves the set until somebody does. */
@@ -85,15 +89,18 @@ void qt_fd_quiet(qt_epoll *e, qt_fd *entry, uint32_t events) {
         set_mask(e, entry, wanted);
 }
 
-void qt_fd_forget(qt_epoll *e, int fd) {
+void qt_fd_renew(qt_epoll *e, int fd, int32_t error) {
     qt_fd *entry = qt_fd_at(&e->table, fd);
     if (entry == NULL)
         return;
     qt_hot_remove(e, entry);
-    /* close(2) takes it out of the set unless it was duplicated, which a child process may have done. */
-    entry->watched = 0;
+    qt_req *ended[] = {entry->in, entry->out};
     entry->in = NULL;
     entry->out = NULL;
+    entry->watched = 0;
+    for (int i = 0; i < 2; i++)
+        if (ended[i] != NULL)
+            qt_epoll_complete(e, ended[i], error);
 }
 
 void qt_hot_append(qt_epoll *e, qt_fd *entry) {
