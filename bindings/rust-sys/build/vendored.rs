@@ -26,6 +26,7 @@ pub fn build() {
         .flag("-fvisibility=hidden")
         .flag("-pthread")
         .define("_GNU_SOURCE", None)
+        .opt_level(2)
         .warnings(false);
     if env::var("PROFILE").is_ok_and(|profile| profile == "release") {
         build.define("NDEBUG", None);

@@ -1,8 +1,12 @@
-//! Rust's layouts and constants against the layout.json that C wrote (named by QUOIT_LAYOUT_JSON). The frozen numbers are
-//! asserted at compile time in src/layout.rs in any case.
+//! Rust's layouts and constants against the layout.json that C writes: the file that QUOIT_LAYOUT_JSON names, else what
+//! capi/layout.c of this checkout prints. The frozen numbers are asserted at compile time in src/layout.rs in any case.
 
 use quoit_sys::layout::LAYOUTS;
 use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
 
 mod json;
 use json::Value;
@@ -15,12 +19,30 @@ fn number(value: &Value) -> i64 {
 }
 
 fn layout_json() -> Option<Value> {
-    let Some(path) = std::env::var_os("QUOIT_LAYOUT_JSON") else {
-        println!("skipped: QUOIT_LAYOUT_JSON names no layout.json");
-        return None;
+    let text = match std::env::var_os("QUOIT_LAYOUT_JSON") {
+        Some(path) => std::fs::read_to_string(path).expect("QUOIT_LAYOUT_JSON can be read"),
+        None => print_layout()?,
     };
-    let text = std::fs::read_to_string(&path).expect("QUOIT_LAYOUT_JSON can be read");
-    Some(json::parse(&text).expect("QUOIT_LAYOUT_JSON is JSON"))
+    Some(json::parse(&text).expect("layout.json is JSON"))
+}
+
+/// Compiles and runs capi/layout.c.
+fn print_layout() -> Option<String> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock();
+    let capi = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../capi");
+    if !capi.join("layout.c").exists() {
+        // Past the test runner's capture of what tests print.
+        writeln!(std::io::stderr(), "skipped: no QUOIT_LAYOUT_JSON, and this is no checkout of quoit").ok();
+        return None;
+    }
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("layout");
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let mut compile = Command::new(compiler);
+    compile.arg("-I").arg(capi.join("include")).arg(capi.join("layout.c")).arg("-o").arg(&program);
+    assert!(compile.status().expect("a C compiler is there").success(), "capi/layout.c does not compile");
+    let output = Command::new(program).output().expect("layout runs");
+    Some(String::from_utf8(output.stdout).expect("layout.json is UTF-8"))
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn pow_takes_and_gives_doubles() {
 fn crc32_of_a_zlib_opened_at_run_time() {
     let crc32 = match symbol(Some("libz.so.1"), "crc32") {
         Ok(address) => address,
-        Err(error) => return println!("skipped: this machine has no libz.so.1 ({error})"),
+        Err(error) => return common::skipped(&format!("crc32: this machine has no libz.so.1 ({error})")),
     };
     on_each_driver(move |runtime| {
         let mut worker = runtime.worker().build().expect("a worker");

@@ -27,11 +27,17 @@ pub fn on_each_driver(test: impl Fn(&Runtime)) {
                 test(&runtime);
                 ran += 1;
             }
-            Err(error) if forced.is_none() => println!("skipped on {driver}: {error}: {}", error.hint()),
+            Err(error) if forced.is_none() => skipped(&format!("driver {driver}: {error}: {}", error.hint())),
             Err(error) => panic!("{driver} was asked for and cannot be had: {error}"),
         }
     }
     assert!(ran > 0, "no driver ran");
+}
+
+/// Says that something was not tested, past the test runner's capture of what tests print.
+pub fn skipped(what: &str) {
+    let name = std::thread::current().name().unwrap_or("test").to_string();
+    writeln!(std::io::stderr(), "skipped in {name}: {what}").ok();
 }
 
 /// Ends the process if it lives longer than its seconds, so that a hang is a failure.
