@@ -308,9 +308,6 @@ int qt_epoll_create(const qt_driver_options *options, qt_driver **out) {
     e->timer_deadline = -1;
     e->free = calloc(options->buffer_entries, sizeof *e->free);
     e->fd = epoll_create1(EPOLL_CLOEXEC);
-    /* The host's poller may look at the flag, as Go's does, though nothing reads the descriptor. */
-    if (e->fd >= 0)
-        fcntl(e->fd, F_SETFL, O_NONBLOCK);
     e->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     int error = e->fd < 0 || e->wake_fd < 0 ? -errno : watch_counter(e, e->wake_fd);
     if (e->free == NULL)
