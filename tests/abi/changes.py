@@ -178,7 +178,14 @@ CONTROLS = [
     ),
     Change("comment changed", [(HEADERS, r"(/\* SPDX[^\n]*\*/)", r"\1\n/* One line more. */")]),
     Change("options struct grown at its end", [at_end("quoit_worker_options", "uint64_t more;")], rebaseline=True),
-    Change("counters grown at their end", [at_end("quoit_stats", "uint64_t more;")], rebaseline=True),
+    Change(
+        "every struct that may grow, grown",
+        [
+            at_end(f"quoit_{name}", "uint32_t more; uint32_t more_still;")
+            for name in ("batch", "runtime_options", "worker_options", "listen_options", "call", "stats")
+        ],
+        rebaseline=True,
+    ),
     Change(
         "constant added", [(HEADERS, r"(#define QUOIT_LOG_DEBUG 4)", r"\1\n#define QUOIT_LOG_TRACE 5")], rebaseline=True
     ),

@@ -68,8 +68,14 @@ class SelfTest:
         how = self.how
         if any(files.startswith("cmake/") for files, _, _ in change.edits):
             how = library.recipe(tree, tree / "build")
-        built = self.builder.library(tree, tree / "out", how, change.flag)
-        return steps.Subject(tree, built, self.builder, baseline, tree / "dumps", [self.program])
+        return steps.Subject(
+            tree,
+            lambda: self.builder.library(tree, tree / "out", how, change.flag),
+            self.builder,
+            baseline,
+            tree / "dumps",
+            [self.program],
+        )
 
     def judge_break(self, change: changes.Change) -> steps.Finding:
         """(verdict, reasons): refused only if the step that is meant for it refuses."""
@@ -91,7 +97,9 @@ class SelfTest:
         baseline.mkdir()
         for name in dumps.FILES:
             shutil.copyfile(subject.dump(name), baseline / name)
-        again = steps.Subject(subject.tree, subject.library, self.builder, baseline, subject.fresh, subject.programs)
+        again = steps.Subject(
+            subject.tree, lambda: subject.library, self.builder, baseline, subject.fresh, subject.programs
+        )
         for letter in steps.STEPS:
             verdict, reasons = steps.judge(again, letter)
             if verdict != steps.ACCEPTED:

@@ -24,7 +24,8 @@ enum {
     CLOSE_CLIENT,
     CLOSE_SERVER,
     BAD,
-    TICK
+    TICK,
+    CALL
 };
 
 static void fail(const char *what, long long is, long long should) {
@@ -108,7 +109,7 @@ typedef struct state {
     quoit_handle client_stream;
     uint32_t received;
     uint8_t payload[PAYLOAD];
-    int closed, bad_ops, ticks;
+    int closed, bad_ops, ticks, calls;
 } state;
 
 static quoit_op *add_op(state *s, uint32_t opcode, quoit_handle target, uint64_t user_data) {
@@ -122,19 +123,45 @@ static quoit_op *add_op(state *s, uint32_t opcode, quoit_handle target, uint64_t
     return op;
 }
 
+static int64_t difference(int64_t a, int64_t b) {
+    return a - b;
+}
+
+/* What the ops point at is copied by the turn; these are static to be there when it reads the ops. */
+static quoit_addr addr;
+static quoit_listen_options listen_options = {.struct_size = sizeof listen_options};
+static const uint8_t types[2] = {QUOIT_TYPE_I64, QUOIT_TYPE_I64};
+static const uint64_t args[2] = {50, 8};
+static quoit_call call = {.struct_size = sizeof call, .nargs = 2, .return_type = QUOIT_TYPE_I64};
+
+static void describe_call(quoit_op *op) {
+    call.entry = (uintptr_t)difference;
+    call.types = (uintptr_t)types;
+    call.args = (uintptr_t)args;
+    memset(op, 0, sizeof *op);
+    op->opcode = QUOIT_OP_OFFLOAD;
+    op->flags = QUOIT_OPF_ARGS;
+    op->user_data = CALL;
+    op->addr = (uintptr_t)&call;
+    op->len = sizeof call;
+}
+
 static void start_server(state *s) {
-    static quoit_addr addr; /* copied by the call, static only to be in scope when the turn reads the op */
     equal("quoit_addr_parse", quoit_addr_parse("127.0.0.1:0", 11, &addr), 0);
     quoit_op *op = add_op(s, QUOIT_OP_LISTEN, 0, LISTEN);
     op->addr = (uintptr_t)&addr;
     op->len = sizeof addr;
+    op->arg2 = (uintptr_t)&listen_options;
     add_op(s, 0x8123, 0, BAD);
     op = add_op(s, QUOIT_OP_TIMER, 0, TICK);
     op->offset = 1000000;
+    describe_call(add_op(s, QUOIT_OP_OFFLOAD, 0, CALL));
+    quoit_op posted;
+    describe_call(&posted);
+    equal("quoit_post", quoit_post(s->batch->worker, &posted, 1), 1);
 }
 
 static void on_listen(state *s, const quoit_event *e) {
-    static quoit_addr addr;
     if (e->aux == 0 || e->aux > 65535)
         fail("bound port", e->aux, 1);
     equal("kind of the listener", quoit_handle_kind(e->value), 2);
@@ -204,6 +231,10 @@ static void on_event(state *s, const quoit_event *e) {
         s->closed++;
     else if (e->user_data == TICK)
         s->ticks += (int)e->result;
+    else if (e->user_data == CALL) {
+        equal("value of an offloaded call", (long long)e->value, 42);
+        s->calls++;
+    }
 }
 
 static void turn(state *s) {
@@ -252,7 +283,7 @@ static void check_echo(void) {
     check_batch(&s);
     start_server(&s);
     int64_t end = quoit_now(QUOIT_CLOCK_MONOTONIC) + 30 * SECOND;
-    while (s.closed < 2 || s.ticks < 1) {
+    while (s.closed < 2 || s.ticks < 1 || s.calls < 2) {
         turn(&s);
         if (quoit_now(QUOIT_CLOCK_MONOTONIC) > end)
             fail("bytes echoed within 30 s", s.received, PAYLOAD);

@@ -17,7 +17,15 @@ FILES = (LIBRARY_DUMP, TYPES_DUMP, SECOND_DUMP, MACROS, SYMBOLS, LAYOUT)
 TOOLS = (CC, "cmake", "ninja", "nm", "abidw", "abidiff", "abicompat", "abi-dumper", "abi-compliance-checker", "swig")
 
 # What makes two dumps of the same source equal, whatever folder they were made in.
-_ABIDW = ["abidw", "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs", "--type-id-style", "hash"]
+_ABIDW = [
+    "abidw",
+    "--no-elf-needed",
+    "--no-corpus-path",
+    "--no-comp-dir-path",
+    "--no-show-locs",
+    "--type-id-style",
+    "hash",
+]
 
 
 _NO_NUMBER = re.compile(r"^#define (QUOIT_API\b.*|QUOIT_\w+_H)$")
@@ -34,7 +42,12 @@ def has_debug_info(library: Path) -> bool:
 
 
 def library_dump(tree: Path, library: Path, target: Path) -> None:
-    public: list[str | Path] = ["--headers-dir", tree / "capi/include/quoit", "--drop-private-types"]
+    public: list[str | Path] = [
+        "--headers-dir",
+        tree / "capi/include/quoit",
+        "--drop-private-types",
+        "--exported-interfaces-only",
+    ]
     must([*_ABIDW, *public, "--out-file", target, library])
 
 

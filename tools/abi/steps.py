@@ -32,14 +32,22 @@ class Subject:
     """What is judged: a library and the tree it was built from, against a baseline."""
 
     tree: Path
-    library: Path
+    build: Callable[[], Path]  # makes the library when a step first looks at it; several steps never do
     builder: Builder
     baseline: Path  # folder of the dumps to hold
     fresh: Path  # folder for the dumps of this library
     programs: list[Path] = field(default_factory=list)  # folders with an old program and its old library
     program_source: Path | None = None  # today's program, when there is no old one
     _made: dict[str, Path] = field(default_factory=dict)
+    _library: Path | None = None
     _layouts: Finding | None = None
+
+    @property
+    def library(self) -> Path:
+        """The shared library."""
+        if self._library is None:
+            self._library = self.build()
+        return self._library
 
     def dump(self, name: str) -> Path:
         """Path of a fresh dump, made when first asked for."""
