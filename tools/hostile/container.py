@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A real container under today's stock seccomp profile of Docker, with an engine of our own that is stopped by its pid."""
+"""A real container under today's stock seccomp profile of Docker, on an engine of our own, ended by its pid."""
 
 import contextlib
 import json
