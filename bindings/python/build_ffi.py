@@ -60,7 +60,10 @@ def compiler() -> list[str]:
 
 
 def pkg_config(*args: str) -> list[str]:
-    return shlex.split(subprocess.run(["pkg-config", *args], check=True, capture_output=True, text=True).stdout)
+    run = subprocess.run(["pkg-config", *args, "quoit"], capture_output=True, text=True)
+    if run.returncode:
+        raise SystemExit(f"QUOIT_SYSTEM=1 wants the quoit that pkg-config finds, and it finds none:\n{run.stderr}")
+    return shlex.split(run.stdout)
 
 
 def include_dir() -> Path:
@@ -69,7 +72,7 @@ def include_dir() -> Path:
     if prefix := os.environ.get("QUOIT_PREFIX"):
         candidates.append(Path(prefix) / "include")
     elif os.environ.get("QUOIT_SYSTEM") == "1":
-        candidates += [Path(flag[2:]) for flag in pkg_config("--cflags-only-I", "--keep-system-cflags", "quoit")]
+        candidates += [Path(folder) for folder in pkg_config("--variable=includedir")]
     candidates.append(NATIVE / "capi" / "include")
     for candidate in candidates:
         if (candidate / "quoit" / "quoit.h").is_file():
@@ -176,7 +179,7 @@ def dependencies() -> list[str]:
 
 def shared_library() -> dict[str, list[str]]:
     if os.environ.get("QUOIT_SYSTEM") == "1" and "QUOIT_PREFIX" not in os.environ:
-        return {"extra_link_args": pkg_config("--libs", "quoit")}
+        return {"extra_link_args": pkg_config("--libs")}
     prefix = Path(os.environ["QUOIT_PREFIX"]).resolve()
     arch = sysconfig.get_config_var("MULTIARCH") or ""
     for folder in (prefix / "lib", prefix / "lib64", prefix / "lib" / arch, prefix):

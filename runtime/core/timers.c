@@ -57,8 +57,10 @@ static int64_t deadline_of(qt_worker *w, const quoit_op *op) {
     if (op->flags & QUOIT_OPF_ABS) {
         if (op->arg == QUOIT_CLOCK_MONOTONIC)
             return op->offset;
+        /* Both clocks are read now: the worker's time is that of the last batch, and the timer would be early by its age. */
         if (__builtin_sub_overflow(op->offset, qt_clock_ns(op->arg), &span))
             return INT64_MIN;
+        from = qt_now_ns();
     }
     if (__builtin_add_overflow(from, span, &deadline))
         return span > 0 ? INT64_MAX : INT64_MIN;
