@@ -14,7 +14,7 @@
 typedef struct qt_op_rule {
     void (*execute)(qt_worker *w, const quoit_op *op, qt_object *object);
     uint32_t flags;    /* allowed */
-    uint32_t fields;   /* that may be other than zero, besides opcode, flags, user_data, target */
+    uint32_t fields;   /* that may be other than zero, besides opcode, flags, user_data, target, timeout_ns */
     uint32_t kinds;    /* of the target; 0: there is none */
     bool may_lack;     /* the target may be 0 */
     bool raw_target;   /* the handler looks it up itself */
@@ -31,31 +31,31 @@ static const qt_op_rule rules[] = {
     [QUOIT_OP_NOP] = {execute_nop, QUOIT_OPF_QUIET, 0, 0, .may_lack = true},
     [QUOIT_OP_LISTEN] = {qt_op_listen, QUOIT_OPF_ARENA_SEND, FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(ARG2), 0,
                          .may_lack = true},
-    [QUOIT_OP_ACCEPT] = {qt_op_accept, QUOIT_OPF_MULTI | QUOIT_OPF_AUTO_RECV | QUOIT_OPF_KEEP, FIELD(TIMEOUT),
+    [QUOIT_OP_ACCEPT] = {qt_op_accept, QUOIT_OPF_MULTI | QUOIT_OPF_AUTO_RECV | QUOIT_OPF_KEEP, 0,
                          QT_KIND(QUOIT_HANDLE_LISTENER)},
     [QUOIT_OP_CONNECT] = {qt_op_connect, QUOIT_OPF_ARENA_SEND,
-                          FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(ARG2) | FIELD(TIMEOUT), 0, .may_lack = true},
-    [QUOIT_OP_RECV] = {qt_op_recv, QUOIT_OPF_MULTI | QUOIT_OPF_KEEP, FIELD(LEN) | FIELD(TIMEOUT), STREAM},
+                          FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(ARG2), 0, .may_lack = true},
+    [QUOIT_OP_RECV] = {qt_op_recv, QUOIT_OPF_MULTI | QUOIT_OPF_KEEP, FIELD(LEN), STREAM},
     [QUOIT_OP_RECV_PAUSE] = {qt_op_recv_pause, QUOIT_OPF_QUIET, 0, STREAM},
     [QUOIT_OP_RECV_RESUME] = {qt_op_recv_resume, QUOIT_OPF_QUIET, 0, STREAM},
-    [QUOIT_OP_SEND] = {qt_op_send, PAYLOAD, FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(ARG2) | FIELD(TIMEOUT), STREAM},
-    [QUOIT_OP_SENDV] = {qt_op_send, PAYLOAD, FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(ARG2) | FIELD(TIMEOUT), STREAM},
-    [QUOIT_OP_SHUTDOWN] = {qt_op_shutdown, QUOIT_OPF_QUIET, FIELD(ARG) | FIELD(TIMEOUT), STREAM},
-    [QUOIT_OP_CLOSE] = {qt_op_close, QUOIT_OPF_QUIET | QUOIT_OPF_ABORT, FIELD(TIMEOUT), ANY, .while_closing = true},
+    [QUOIT_OP_SEND] = {qt_op_send, PAYLOAD, FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(ARG2), STREAM},
+    [QUOIT_OP_SENDV] = {qt_op_send, PAYLOAD, FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(ARG2), STREAM},
+    [QUOIT_OP_SHUTDOWN] = {qt_op_shutdown, QUOIT_OPF_QUIET, FIELD(ARG), STREAM},
+    [QUOIT_OP_CLOSE] = {qt_op_close, QUOIT_OPF_QUIET | QUOIT_OPF_ABORT, 0, ANY, .while_closing = true},
     [QUOIT_OP_CANCEL] = {qt_op_cancel, QUOIT_OPF_QUIET, FIELD(ARG) | FIELD(ARG2), ANY, .may_lack = true,
                          .while_closing = true},
     [QUOIT_OP_TIMER] = {qt_op_timer, QUOIT_OPF_ABS | QUOIT_OPF_ARMED,
-                        FIELD(ARG) | FIELD(OFFSET) | FIELD(ARG2) | FIELD(TIMEOUT), QT_KIND(QUOIT_HANDLE_TIMER),
+                        FIELD(ARG) | FIELD(OFFSET) | FIELD(ARG2), QT_KIND(QUOIT_HANDLE_TIMER),
                         .may_lack = true},
     [QUOIT_OP_POST] = {qt_op_post, QUOIT_OPF_QUIET, FIELD(ADDR) | FIELD(ARG) | FIELD(OFFSET) | FIELD(ARG2),
                        QT_KIND(QUOIT_HANDLE_WORKER), .raw_target = true},
-    [QUOIT_OP_POLL] = {qt_op_poll, 0, FIELD(ARG) | FIELD(OFFSET) | FIELD(TIMEOUT), 0, .may_lack = true},
-    [QUOIT_OP_OPEN] = {qt_op_open, QUOIT_OPF_ARENA_SEND, FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(OFFSET) | FIELD(TIMEOUT),
+    [QUOIT_OP_POLL] = {qt_op_poll, 0, FIELD(ARG) | FIELD(OFFSET), 0, .may_lack = true},
+    [QUOIT_OP_OPEN] = {qt_op_open, QUOIT_OPF_ARENA_SEND, FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(OFFSET),
                        DIRECTORY, .may_lack = true},
-    [QUOIT_OP_READ] = {qt_op_read, QUOIT_OPF_BORROW, FIELD(ADDR) | FIELD(LEN) | FIELD(OFFSET) | FIELD(TIMEOUT), FILE_},
-    [QUOIT_OP_WRITE] = {qt_op_write, PAYLOAD, FIELD(ADDR) | FIELD(LEN) | FIELD(OFFSET) | FIELD(ARG2) | FIELD(TIMEOUT), FILE_},
-    [QUOIT_OP_FSYNC] = {qt_op_fsync, 0, FIELD(ARG) | FIELD(TIMEOUT), FILE_},
-    [QUOIT_OP_OFFLOAD] = {qt_op_offload, QUOIT_OPF_ARGS | QUOIT_OPF_ARENA_SEND, FIELD(ADDR) | FIELD(LEN) | FIELD(TIMEOUT), 0,
+    [QUOIT_OP_READ] = {qt_op_read, QUOIT_OPF_BORROW, FIELD(ADDR) | FIELD(LEN) | FIELD(OFFSET), FILE_},
+    [QUOIT_OP_WRITE] = {qt_op_write, PAYLOAD, FIELD(ADDR) | FIELD(LEN) | FIELD(OFFSET) | FIELD(ARG2), FILE_},
+    [QUOIT_OP_FSYNC] = {qt_op_fsync, 0, FIELD(ARG), FILE_},
+    [QUOIT_OP_OFFLOAD] = {qt_op_offload, QUOIT_OPF_ARGS | QUOIT_OPF_ARENA_SEND, FIELD(ADDR) | FIELD(LEN), 0,
                           .may_lack = true},
     [QUOIT_OP_KEEP] = {qt_op_keep, QUOIT_OPF_QUIET, 0, QT_KIND(QUOIT_HANDLE_BUFFER), .raw_target = true, .local = true},
     [QUOIT_OP_RELEASE] = {qt_op_release, QUOIT_OPF_QUIET, 0, QT_KIND(QUOIT_HANDLE_BUFFER), .raw_target = true,
@@ -89,7 +89,7 @@ static uint32_t stray_field(const quoit_op *op, const qt_op_rule *rule) {
         bool set;
     } fields[] = {
         {QUOIT_FIELD_ADDR, op->addr != 0},     {QUOIT_FIELD_LEN, op->len != 0},   {QUOIT_FIELD_ARG, op->arg != 0},
-        {QUOIT_FIELD_OFFSET, op->offset != 0}, {QUOIT_FIELD_ARG2, op->arg2 != 0}, {QUOIT_FIELD_TIMEOUT, op->timeout_ns != 0},
+        {QUOIT_FIELD_OFFSET, op->offset != 0}, {QUOIT_FIELD_ARG2, op->arg2 != 0},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (fields[i].set && !(rule->fields & (1u << fields[i].field)))

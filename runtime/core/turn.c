@@ -67,12 +67,17 @@ static int enter(qt_worker *w, int64_t until_ns) {
     return error;
 }
 
-static void harvest(qt_worker *w) {
-    if (room(w) && w->queue.count == 0)
-        w->driver->ops->harvest(w->driver, w->batch->events_max - w->batch->nevents);
+/* What others asked: posts first, then quoit_stop, which came after them. */
+static void open_mailbox(qt_worker *w) {
     qt_mailbox_open(&w->mailbox, w);
     if (atomic_load(&w->stop) && !w->draining)
         qt_stop_begin(w);
+}
+
+static void harvest(qt_worker *w) {
+    if (room(w) && w->queue.count == 0)
+        w->driver->ops->harvest(w->driver, w->batch->events_max - w->batch->nevents);
+    open_mailbox(w);
     read_clock(w);
     qt_wheel_expire(&w->wheel, qt_now(w));
 }
@@ -156,7 +161,7 @@ quoit_status qt_turn(qt_worker *w, uint32_t nops, int64_t timeout_ns, bool may_b
     batch->tick++;
     w->filling = true;
     qt_events_move(w);
-    qt_mailbox_open(&w->mailbox, w);
+    open_mailbox(w);
     qt_submit_ops(w, nops);
     qt_loans_end(w);
     for (;;) {

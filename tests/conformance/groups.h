@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* groups.h: the list of all conformance tests, a group per file, in the order they run. */
+#ifndef TEST_GROUPS_H
+#define TEST_GROUPS_H
+
+#include "runner.h"
+
+#define ALL_GROUPS(X)                                                                                        \
+    X(info) X(options) X(lifecycle) X(run) X(ops_args) X(ops_flags)
+
+#define DECLARE_GROUP(name) extern const struct test_group group_##name;
+ALL_GROUPS(DECLARE_GROUP)
+#undef DECLARE_GROUP
+
+#endif
