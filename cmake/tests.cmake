@@ -33,7 +33,7 @@ foreach(source ${quoit_unit_sources})
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/runtime"
                                "${PROJECT_SOURCE_DIR}/capi/include")
     target_link_libraries(${name} PRIVATE quoit_flags quoit_test_support PkgConfig::liburing
-                          PkgConfig::libffi ${CMAKE_DL_LIBS})
+                          PkgConfig::libffi ${CMAKE_DL_LIBS} m)
     add_test(NAME unit-${stem} COMMAND ${name})
     set_tests_properties(unit-${stem} PROPERTIES TIMEOUT 120 LABELS unit)
 endforeach()
@@ -42,10 +42,10 @@ file(GLOB quoit_conformance_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tes
 if(quoit_conformance_sources)
     add_executable(quoit-conformance ${quoit_conformance_sources})
     target_include_directories(quoit-conformance PRIVATE "${PROJECT_SOURCE_DIR}/tests/conformance")
-    target_link_libraries(quoit-conformance PRIVATE quoit_flags quoit_test_support quoit ${CMAKE_DL_LIBS})
+    target_link_libraries(quoit-conformance PRIVATE quoit_flags quoit_test_support quoit ${CMAKE_DL_LIBS} m)
     foreach(driver ${quoit_drivers})
         add_test(NAME conformance-${driver} COMMAND quoit-conformance)
-        set_tests_properties(conformance-${driver} PROPERTIES TIMEOUT 300 LABELS conformance
+        set_tests_properties(conformance-${driver} PROPERTIES TIMEOUT 900 LABELS conformance
                              ENVIRONMENT "QUOIT_DRIVER=${driver}")
     endforeach()
 endif()

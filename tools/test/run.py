@@ -7,6 +7,7 @@ the one it is for. Whole outputs are kept in build/test-logs/SUITE/output.
 """
 
 import argparse
+import contextlib
 import os
 import shutil
 import signal
@@ -36,14 +37,17 @@ def run_command(command: list[str], suite: suites.Suite, env: dict[str, str], lo
                                    stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
     except OSError as error:
         return f"{command[0]} cannot be started: {error.strerror}"
+    status = None
     try:
         status = process.wait(timeout=suite.timeout)
     except subprocess.TimeoutExpired:
-        status = None
-    if status is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
         return f"{Path(command[0]).name} was ended after {suite.timeout} s"
+    finally:
+        # Also what a finished suite left running, and when this program itself is told to end.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        if status is None:
+            process.wait()
     if status < 0:
         return f"{Path(command[0]).name} died of {signal.Signals(-status).name}"
     return f"{Path(command[0]).name} ended with {status}" if status else ""
@@ -153,6 +157,7 @@ def main() -> int:
     if arguments.list:
         print("\n".join(suite.name for suite in chosen))
         return 0
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     result = results.Result(" ".join(["./dev test", *sys.argv[1:]]))
     rows = run_all(chosen)
     passed = sum(row["passed"] for row in rows)

@@ -16,8 +16,12 @@ import outcome
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 PYTHON = sys.executable
-# The launcher that refuses io_uring by seccomp takes the errno's name and the command.
-REFUSALS = ("EPERM", "ENOSYS")
+# Places where the conformance tests run too, how they are entered, and the driver that must be the outcome there.
+LAUNCHED: list[tuple[str, list[str], str | None]] = [
+    ("seccomp-EPERM", ["noring", "EPERM"], "epoll"),
+    ("seccomp-ENOSYS", ["noring", "ENOSYS"], "epoll"),
+    ("memlock-0", ["droplock", "0"], None),
+]
 SANITIZERS = {"asan-ubsan": "address,undefined", "tsan": "thread"}
 SANITIZER_ENV = {
     "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
@@ -63,19 +67,26 @@ def prefix(preset: str) -> list[str]:
 
 
 def conformance(preset: str) -> Iterator[Suite]:
+    """The same list of tests on every driver and rung; each suite says which one must have run."""
     if not list((ROOT / "tests/conformance").glob("*.c")):
         return
     program = [*prefix(preset), str(build_of(preset) / "quoit-conformance")]
     tail = "" if preset == "dev" else f"-{preset}"
     for driver in outcome.DRIVERS:
-        yield Suite(f"conformance-{driver}{tail}", "c", [program], outcome.read_cmocka, preset=preset,
-                    env={"QUOIT_DRIVER": driver}, driver=driver)  # fmt: skip
-    if preset == "dev" and (ROOT / "tests/launch/noring.c").is_file():
-        launcher = str(build_of(preset) / "quoit-launch-noring")
-        for refusal in REFUSALS:
-            # No option and no variable names a driver: the library must find its way by itself.
-            yield Suite(f"conformance-seccomp-{refusal}", "c", [[launcher, refusal, *program]],
-                        outcome.read_cmocka, driver="epoll")  # fmt: skip
+        yield Suite(f"conformance-{driver}{tail}", "c", [program], preset=preset, env={"QUOIT_DRIVER": driver},
+                    driver=driver, timeout=900)  # fmt: skip
+    if preset != "dev":
+        return
+    # Batches of one event, and events of kinds that a program does not know.
+    for driver in ("uring-defer", "epoll"):
+        for name, option in (("events-1", ["--events", "1"]), ("grease", ["--grease"])):
+            yield Suite(f"conformance-{driver}-{name}", "c", [[*program, *option]], env={"QUOIT_DRIVER": driver},
+                        driver=driver, timeout=900, slow=True)  # fmt: skip
+    # No option and no variable names a driver here: the library must find its way by itself.
+    for name, launcher, must_run in LAUNCHED:
+        if (ROOT / "tests/launch" / f"{launcher[0]}.c").is_file():
+            started = [str(build_of(preset) / f"quoit-launch-{launcher[0]}"), *launcher[1:], *program]
+            yield Suite(f"conformance-{name}", "c", [started], driver=must_run, timeout=900)
 
 
 def checks() -> Iterator[Suite]:
@@ -102,18 +113,18 @@ def go_version() -> tuple[int, ...]:
 
 
 def go() -> Iterator[Suite]:
-    test = ["go", "test", "-json", "-count=1", "-timeout", "10m"]
+    test = ["go", "test", "-json", "-count=1", "-timeout", "5m"]
     for name, folder in (("go", "bindings/go"), ("go-examples", "examples/go")):
         if not list((ROOT / folder).rglob("*_test.go")):
             continue
-        yield Suite(name, "go", [[*test, "./..."]], outcome.read_go, cwd=ROOT / folder, timeout=700)
+        yield Suite(name, "go", [[*test, "./..."]], outcome.read_go, cwd=ROOT / folder, timeout=400)
         if name != "go":
             continue
         lacking = "" if has_race_detector() else "this Go comes without the race detector's runtime"
-        yield Suite("go-race", "go", [[*test, "-race", "./..."]], outcome.read_go, cwd=ROOT / folder, timeout=700,
+        yield Suite("go-race", "go", [[*test, "-race", "./..."]], outcome.read_go, cwd=ROOT / folder, timeout=400,
                     sanitizer="race", slow=True, lacking=lacking)  # fmt: skip
         lacking = "" if go_version() >= (1, 21) else "cgocheck2 came with Go 1.21"
-        yield Suite("go-cgocheck2", "go", [[*test, "./..."]], outcome.read_go, cwd=ROOT / folder, timeout=700,
+        yield Suite("go-cgocheck2", "go", [[*test, "./..."]], outcome.read_go, cwd=ROOT / folder, timeout=400,
                     env={"GOEXPERIMENT": "cgocheck2"}, sanitizer="cgocheck2", slow=True, lacking=lacking)  # fmt: skip
 
 
