@@ -272,7 +272,7 @@ static quoit_status find_slices(qt_worker *w, const quoit_op *op, struct iovec *
     const void *list = &one;
     *n = 1;
     if (op->flags & QUOIT_OPF_IOV) {
-        if (op->len > QUOIT_IOV_MAX || op->flags & QUOIT_OPF_ARENA_RECV)
+        if (op->flags & QUOIT_OPF_ARENA_RECV)
             return QUOIT_E_FIELD;
         quoit_status status = qt_op_memory(w, op, op->addr, (uint64_t)op->len * sizeof one, &list);
         if (status != 0)
@@ -335,6 +335,10 @@ void qt_op_write(qt_worker *w, const quoit_op *op, qt_object *file) {
     qt_buffer *pin = NULL;
     if (op->offset < -1) {
         qt_refuse(w, op, QUOIT_E_FIELD, QUOIT_FIELD_OFFSET);
+        return;
+    }
+    if (op->flags & QUOIT_OPF_IOV && op->len > QUOIT_IOV_MAX) {
+        qt_refuse(w, op, QUOIT_E_LIMIT, QUOIT_FIELD_LEN);
         return;
     }
     quoit_status status = find_slices(w, op, slices, &n, &total, &pin);

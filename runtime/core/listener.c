@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -24,14 +25,22 @@ static int set_option(qt_worker *w, int fd, int level, int name) {
     return setsockopt(fd, level, name, &on, sizeof on) == 0 ? 0 : -errno;
 }
 
+/* Never another kind of file: a wrong path must not cost somebody's data. */
+static void remove_old_socket(qt_worker *w, const char *path) {
+    struct stat found;
+    QT_COUNT(w, system_calls, 1);
+    if (lstat(path, &found) != 0 || !S_ISSOCK(found.st_mode))
+        return;
+    QT_COUNT(w, system_calls, 1);
+    unlink(path);
+}
+
 /* Options before bind. TCP_NODELAY on a listener is inherited by what it accepts. */
 static int prepare(qt_worker *w, int fd, const struct sockaddr_storage *addr, uint32_t flags) {
     int error = 0;
     if (addr->ss_family == AF_UNIX) {
-        if (flags & QUOIT_LISTEN_UNLINK) {
-            QT_COUNT(w, system_calls, 1);
-            unlink(((const struct sockaddr_un *)addr)->sun_path);
-        }
+        if (flags & QUOIT_LISTEN_UNLINK)
+            remove_old_socket(w, ((const struct sockaddr_un *)addr)->sun_path);
         return 0;
     }
     error = set_option(w, fd, SOL_SOCKET, SO_REUSEADDR);

@@ -4,13 +4,17 @@
 #include "../sys/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* How long a destroyed worker may take to let its objects go in order. */
 #define DRAIN_NS 2000000000
+/* PF_EXITING of the kernel's include/linux/sched.h: a task that is leaving. */
+#define TASK_EXITS 0x4u
 
 static void *thread_main(void *argument) {
     qt_worker *w = argument;
@@ -74,6 +78,7 @@ quoit_status qt_thread_join(qt_worker *w) {
     if (!atomic_compare_exchange_strong(&w->threaded, &yes, false))
         return QUOIT_E_BUSY;
     pthread_join(w->thread, NULL);
+    w->owner_tid = 0; /* the kernel may know the task for a moment longer */
     return w->run_result;
 }
 
@@ -88,9 +93,27 @@ static void drain(qt_worker *w) {
     w->in_turn = false;
 }
 
-/* A thread that has ended has no task any more. */
+/* Joined, but the kernel still has its task for a moment: the flags in its stat (the 7th field after the name) say that it exits. */
+static bool is_exiting(pid_t tid) {
+    char path[64];
+    char text[512];
+    unsigned flags = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t len = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (len <= 0)
+        return false;
+    text[len] = 0;
+    const char *rest = strrchr(text, ')');
+    return rest != NULL && sscanf(rest, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & TASK_EXITS;
+}
+
+/* A thread that has ended has no task any more, or one that will run no more code. */
 static bool owner_ended(const qt_worker *w) {
-    return w->owner_tid == 0 || (tgkill(getpid(), w->owner_tid, 0) != 0 && errno == ESRCH);
+    return w->owner_tid == 0 || is_exiting(w->owner_tid) || (tgkill(getpid(), w->owner_tid, 0) != 0 && errno == ESRCH);
 }
 
 static quoit_status may_end(qt_worker *w, bool forked) {
