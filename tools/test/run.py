@@ -135,11 +135,13 @@ def choose(arguments: argparse.Namespace) -> list[suites.Suite]:
     found = suites.all_suites()
     if arguments.only:
         names = [suite.name for suite in found]
+        wanted: set[str] = set()
         for name in arguments.only:
-            if not any(known.startswith(name) for known in names):
+            matching = [name] if name in names else [known for known in names if known.startswith(name)]
+            if not matching:
                 raise SystemExit(f"there is no suite {name}; there are: {' '.join(names)}")
-        exact = [suite for suite in found if suite.name in arguments.only]
-        return exact or [suite for suite in found if suite.name.startswith(tuple(arguments.only))]
+            wanted.update(matching)
+        return [suite for suite in found if suite.name in wanted]
     return [suite for suite in found if not (arguments.quick and suite.slow)]
 
 
