@@ -5,7 +5,7 @@
 
 #include <quoit/probe.h>
 
-quoit_status qt_probe(quoit_probe_entry *entries, uint32_t capacity);
-quoit_status qt_probe_driver(void);
+/* As quoit_probe. `driver` is what a runtime with default options gets, or the error it gets. */
+quoit_status qt_probe(quoit_probe_entry *entries, uint32_t capacity, quoit_status driver);
 
 #endif

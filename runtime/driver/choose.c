@@ -1,139 +1,117 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Choosing a runtime's driver by trying: a small ring is set up for real and receives for real. */
-#include "choose.h"
-
+/* Choosing a runtime's driver: the best that works when it is tried, with the reason in words. */
 #include "driver.h"
+
+#include "../sys/ring_trial.h"
 
 #include <errno.h>
 #include <quoit/runtime.h>
+#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
-#define TRIAL_BUFFERS 4u
-#define TRIAL_BUFFER_SIZE 64u
-#define TRIAL_WAIT_NS 1000000000
+typedef struct text {
+    char *at;
+    size_t room;
+} text;
 
-static const uint32_t rungs[] = {QUOIT_DRIVER_URING_DEFER, QUOIT_DRIVER_URING_COOP, QUOIT_DRIVER_URING_PLAIN};
-
-const char *qt_rung_name(uint32_t rung) {
-    static const char *const names[] = {"auto", "uring", "uring-defer", "uring-coop", "uring-plain", "epoll"};
-    return rung < sizeof names / sizeof names[0] ? names[rung] : "unknown";
+__attribute__((format(printf, 2, 3))) static void append(text *t, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(t->at, t->room, format, arguments);
+    va_end(arguments);
+    size_t used = length < 0 ? 0 : (size_t)length < t->room ? (size_t)length : t->room - 1;
+    t->at += used;
+    t->room -= used;
 }
 
-typedef struct qt_trial {
-    int32_t received;
-    bool done;
-} qt_trial;
-
-static void received(qt_req *req, const qt_completion *c) {
-    qt_trial *trial = req->owner;
-    if (!(c->flags & QT_CQ_MORE) || (c->res > 0 && c->flags & QT_CQ_BUFFER)) {
-        trial->received = c->res;
-        trial->done = true;
-    }
+static void append_why(text *t, const qt_trial *trial) {
+    qt_limits limits;
+    char reason[256];
+    char fix[256];
+    qt_limits_read("/proc", &limits);
+    qt_trial_explain(trial, &limits, reason, sizeof reason, fix, sizeof fix);
+    append(t, "%s%s%s", reason, fix[0] ? " " : "", fix);
 }
 
-/* A multishot receive over a socket pair into the buffer ring: what every stream will do. */
-static int receive_once(qt_driver *d, qt_req_table *requests, int pair[2]) {
-    qt_trial trial = {0};
-    qt_req *req = qt_req_alloc(requests);
-    if (req == NULL)
-        return -ENOMEM;
-    req->code = QT_REQ_RECV;
-    req->flags = QT_REQ_MULTISHOT;
-    req->fd = pair[0];
-    req->owner = &trial;
-    req->done = received;
-    d->ops->submit(d, req);
-    if (send(pair[1], "quoit", 5, MSG_NOSIGNAL) != 5)
-        return -errno;
-    for (int i = 0; i < 10 && !trial.done; i++) {
-        d->ops->enter(d, TRIAL_WAIT_NS / 10);
-        d->ops->harvest(d, 1);
-    }
-    return !trial.done ? -ETIME : trial.received < 0 ? trial.received : trial.received == 5 ? 0 : -EIO;
-}
-
-int qt_rung_try(uint32_t rung) {
-    uint8_t memory[TRIAL_BUFFERS * TRIAL_BUFFER_SIZE];
-    qt_req_table requests = {0};
-    qt_driver *d;
-    int pair[2];
-    qt_driver_options options = {.rung = rung,
-                                 .ring_entries = 8,
-                                 .cq_entries = 16,
-                                 .buffer_entries = TRIAL_BUFFERS,
-                                 .buffer_size = TRIAL_BUFFER_SIZE,
-                                 .buffer_base = memory,
-                                 .requests = &requests};
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-        return -errno;
-    int error = rung == QUOIT_DRIVER_EPOLL ? qt_epoll_create(&options, &d) : qt_uring_create(&options, &d);
-    if (error == 0) {
-        error = d->ops->enable(d);
-        for (uint32_t bid = 0; bid < TRIAL_BUFFERS && error == 0; bid++)
-            d->ops->buffer_add(d, bid);
-        if (error == 0)
-            error = receive_once(d, &requests, pair);
-        d->ops->destroy(d, false);
-    }
-    qt_req_table_destroy(&requests);
-    close(pair[0]);
-    close(pair[1]);
-    return error;
-}
-
-/* Why a rung was refused, as far as its errno tells. */
-static const char *why(int error) {
-    switch (-error) {
-    case EPERM:
-        return "EPERM: a seccomp profile or kernel.io_uring_disabled forbids io_uring";
-    case ENOSYS:
-        return "ENOSYS: the kernel, or a sandbox, has no io_uring";
-    case EINVAL:
-        return "EINVAL: the kernel is too old for this rung";
-    case ENOMEM:
-        return "ENOMEM: RLIMIT_MEMLOCK leaves no room for a ring";
-    default:
-        return strerrorname_np(-error) ? strerrorname_np(-error) : "unknown error";
-    }
-}
-
-static bool is_descriptor_shortage(int error) {
+static bool is_shortage(int error) {
     return error == -EMFILE || error == -ENFILE;
 }
 
-static int choose_uring(uint32_t wanted, char *reason, size_t size) {
-    size_t used = 0;
-    for (size_t i = 0; i < sizeof rungs / sizeof rungs[0]; i++) {
-        if (wanted >= QUOIT_DRIVER_URING_DEFER && wanted != rungs[i])
-            continue;
-        int error = qt_rung_try(rungs[i]);
-        if (error == 0) {
-            snprintf(reason + used, size - used, "%s works here.", qt_rung_name(rungs[i]));
-            return (int)rungs[i];
-        }
-        int n = snprintf(reason + used, size - used, "%s was refused (%s). ", qt_rung_name(rungs[i]), why(error));
-        used += n > 0 && (size_t)n < size - used ? (size_t)n : 0;
-        if (is_descriptor_shortage(error))
-            return error;
-    }
-    return QUOIT_E_DRIVER;
+/* What stops one rung at the set-up for a reason that has nothing to do with rungs stops them all. */
+static bool is_hopeless(const qt_trial *trial) {
+    return trial->failed == QT_TRIAL_SETUP && trial->error != -EINVAL;
 }
 
-int qt_driver_choose(uint32_t wanted, char *reason, size_t size) {
-    reason[0] = 0;
-    if (wanted == QUOIT_DRIVER_EPOLL) {
-        snprintf(reason, size, "epoll was asked for.");
-        return QUOIT_DRIVER_EPOLL;
+static int rung_driver(enum qt_ring_rung rung) {
+    return QUOIT_DRIVER_URING_DEFER + (int)rung;
+}
+
+static int choose_forced(enum qt_ring_rung rung, text *t) {
+    qt_trial trial;
+    qt_ring_try(rung, &trial);
+    if (trial.failed == QT_TRIAL_STEPS) {
+        append(t, "%s was asked for and works.", qt_ring_rung_names[rung]);
+        return rung_driver(rung);
     }
-    int rung = choose_uring(wanted, reason, size);
-    if (rung >= 0 || is_descriptor_shortage(rung) || wanted != QUOIT_DRIVER_AUTO)
-        return rung;
-    size_t used = strlen(reason);
-    snprintf(reason + used, size - used, "epoll is used instead.");
+    append(t, "%s was asked for and cannot be had: ", qt_ring_rung_names[rung]);
+    append_why(t, &trial);
+    return is_shortage(trial.error) ? trial.error : QUOIT_E_DRIVER;
+}
+
+/* The best rung that works, -EMFILE, -ENFILE or QUOIT_E_DRIVER; `best` keeps how the first one fared. */
+static int choose_rung(text *t, qt_trial *best) {
+    qt_trial trial;
+    for (int rung = QT_RING_DEFER; rung < QT_RING_RUNGS; rung++) {
+        qt_ring_try((enum qt_ring_rung)rung, &trial);
+        if (rung == QT_RING_DEFER)
+            *best = trial;
+        if (trial.failed == QT_TRIAL_STEPS) {
+            append(t, "%s works", qt_ring_rung_names[rung]);
+            if (rung == QT_RING_DEFER) {
+                append(t, " and is the best there is.");
+            } else {
+                append(t, "; a better rung does not: ");
+                append_why(t, best);
+            }
+            return rung_driver((enum qt_ring_rung)rung);
+        }
+        if (is_shortage(trial.error) || is_hopeless(&trial)) {
+            *best = trial;
+            break;
+        }
+    }
+    return is_shortage(best->error) ? best->error : QUOIT_E_DRIVER;
+}
+
+static int choose_epoll(text *t, const char *if_it_works) {
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+    if (fd < 0) {
+        int error = -errno;
+        append(t, "epoll cannot be had either: epoll_create1 gave %s.", qt_errno_name(error));
+        return is_shortage(error) ? error : QUOIT_E_DRIVER;
+    }
+    close(fd);
+    append(t, "%s", if_it_works);
     return QUOIT_DRIVER_EPOLL;
+}
+
+int qt_driver_choose(uint32_t wanted, char *reason, size_t reason_size) {
+    text t = {reason, reason_size};
+    qt_trial best;
+    if (wanted == QUOIT_DRIVER_EPOLL)
+        return choose_epoll(&t, "epoll was asked for.");
+    if (wanted >= QUOIT_DRIVER_URING_DEFER)
+        return choose_forced((enum qt_ring_rung)(wanted - QUOIT_DRIVER_URING_DEFER), &t);
+    int rung = choose_rung(&t, &best);
+    if (rung >= 0)
+        return rung;
+    append(&t, "io_uring cannot be had: ");
+    append_why(&t, &best);
+    if (is_shortage(rung) || wanted == QUOIT_DRIVER_URING)
+        return rung;
+    append(&t, " ");
+    return choose_epoll(&t, "So epoll is used.");
 }

@@ -97,6 +97,9 @@ typedef struct qt_driver_host {
     int (*run_blocking)(void *ctx, qt_req *req);
     /* Try to take it back: true if it had not begun (then done comes with -ECANCELED from core). */
     bool (*cancel_blocking)(void *ctx, qt_req *req);
+    /* From destroy, may be null: the kernel did not confirm in time that it let go of the requests' memory. Core must leak what they
+     * point at, the receive buffers and the request table. */
+    void (*leaked)(void *ctx);
 } qt_driver_host;
 
 /* Performs a file request with plain system calls on the calling thread; returns its result. (driver/blocking.c) */

@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the system allows this process. `root` is "" or a folder that stands for / in tests. */
+/* What the system grants this process: memlock, descriptors, privileges, and the switches that turn io_uring off. */
 #ifndef QT_LIMITS_H
 #define QT_LIMITS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#define QT_NO_NUMBER (-1)
+typedef struct qt_limits {
+    uint64_t memlock; /* soft limit, UINT64_MAX none */
+    uint64_t nofile;  /* soft and hard limit */
+    uint64_t nofile_hard;
+    bool ipc_lock;      /* CAP_IPC_LOCK: memlock is not charged */
+    int uring_disabled; /* kernel.io_uring_disabled: 0, 1, 2; -1 where the kernel has no such switch */
+    int seccomp;        /* 0 none, 1 strict, 2 filter; -1 not told */
+    char release[72];   /* of the kernel */
+} qt_limits;
 
-/* The first number in a file, or QT_NO_NUMBER. */
-int64_t qt_read_number(const char *root, const char *path);
+/* proc_root is "/proc", or a folder made to look like it. */
+void qt_limits_read(const char *proc_root, qt_limits *out);
 
-/* The number after a key ("Seccomp:") in a file of lines, in base 10 or 16, or QT_NO_NUMBER. */
-int64_t qt_read_keyed(const char *root, const char *path, const char *key, int base);
+/* Whether `bytes` for a ring can be charged at all, once nothing else is. */
+bool qt_memlock_allows(uint64_t bytes);
 
-/* CPUs that the cgroup's quota is worth, in thousandths; QT_NO_NUMBER without a quota. Reads cgroup v2 (cpu.max), then v1. */
-int64_t qt_cgroup_cpu_milli(const char *root);
-
-/* CPUs in this thread's affinity mask. */
-int qt_affinity_cpus(void);
-
-/* Soft limit of a resource (getrlimit(2)); INT64_MAX when unlimited. */
-int64_t qt_limit(int resource);
-
-/* True if memory for rings is not charged: the process has CAP_IPC_LOCK. */
-bool qt_has_ipc_lock(void);
+/* Bytes that the rings of this user take in all processes that let us look, as far as they are charged. */
+uint64_t qt_memlock_used(const char *proc_root);
 
 #endif

@@ -37,7 +37,8 @@ RULES = {
     PUBLIC: (),
     "runtime/base": (),
     "runtime/sys": ("runtime/base",),
-    "runtime/driver": ("runtime/sys", "runtime/base", f"{PUBLIC}/base.h", f"{PUBLIC}/op.h", f"{PUBLIC}/event.h"),
+    "runtime/driver": ("runtime/sys", "runtime/base", f"{PUBLIC}/base.h", f"{PUBLIC}/op.h", f"{PUBLIC}/event.h",
+                       f"{PUBLIC}/runtime.h"),  # the numbers of the drivers
     "runtime/core": ("runtime/driver/driver.h", "runtime/sys", "runtime/base", "public"),
     "capi/src": ("runtime/core", "public"),
     "capi": ("public",),

@@ -18,7 +18,8 @@ static const char usage[] =
     "  --help      this text\n"
     "  --version   the library's version\n"
     "\n"
-    "Exit status: 0 io_uring whole, 10 io_uring on a lesser rung, 11 epoll, 20 quoit cannot run, 2 bad usage.\n"
+    "Exit status: 0 io_uring whole, 10 io_uring but on a lesser rung or smaller rings,\n"
+    "11 epoll, 20 quoit cannot run, 2 bad usage.\n"
     "\n"
     "Examples:\n"
     "  quoit-doctor                       look at this machine\n"
@@ -53,37 +54,61 @@ static const char *driver_name(quoit_status driver) {
     }
 }
 
-static int exit_code(quoit_status driver) {
-    switch (driver) {
-    case QUOIT_DRIVER_URING_DEFER:
-        return EXIT_WHOLE;
-    case QUOIT_DRIVER_URING_COOP:
-    case QUOIT_DRIVER_URING_PLAIN:
-        return EXIT_LESSER;
-    case QUOIT_DRIVER_EPOLL:
-        return EXIT_EPOLL;
-    default:
-        return EXIT_NONE;
-    }
+/* What a runtime and one worker with default options really run on, and why. */
+typedef struct verdict {
+    quoit_status driver; /* QUOIT_DRIVER_*, or the error */
+    int code;
+    char why[512];
+} verdict;
+
+/* The newest log line: why a worker does not run on its runtime's driver. */
+static void take_log(quoit_runtime *runtime, char *text, uint32_t capacity) {
+    char line[512];
+    uint32_t level;
+    while (quoit_log_read(runtime, line, sizeof line, &level) > 0)
+        if (level <= QUOIT_LOG_WARNING)
+            snprintf(text, capacity, "%s", line);
 }
 
-/* The trial of a driver does not need descriptors to spare; a service does. This makes one worker for real. */
-static quoit_status really_runs(void) {
-    quoit_runtime *runtime;
+/* A trial needs no descriptors to spare, a service does: so one worker is made for real and makes a turn. */
+static quoit_status run_worker(quoit_runtime *runtime, verdict *v) {
     quoit_worker *worker;
-    quoit_status status = quoit_runtime_create(NULL, &runtime);
-    if (status < 0)
-        return status;
-    status = quoit_worker_create(runtime, NULL, &worker);
+    quoit_stats stats = {.struct_size = sizeof stats};
+    quoit_runtime_driver_reason(runtime, v->why, sizeof v->why);
+    quoit_status status = quoit_worker_create(runtime, NULL, &worker);
     if (status == 0)
         status = quoit_turn(worker, 0, 0);
-    if (status >= 0) {
-        quoit_stats stats = {.struct_size = sizeof stats};
+    if (status >= 0)
         status = quoit_stats_read(quoit_worker_handle(worker), &stats);
-        status = status < 0 ? status : (quoit_status)stats.driver;
+    if (status < 0)
+        return status;
+    if ((quoit_status)stats.driver != quoit_runtime_driver(runtime))
+        take_log(runtime, v->why, sizeof v->why);
+    return (quoit_status)stats.driver;
+}
+
+static int is_whole(const quoit_probe_entry *entries, int count) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(entries[i].name, "worker_ring") == 0)
+            return entries[i].state == QUOIT_PROBE_USED;
+    return 0;
+}
+
+static verdict judge(const quoit_probe_entry *entries, int count) {
+    verdict v = {.code = EXIT_NONE};
+    quoit_runtime *runtime;
+    v.driver = quoit_runtime_create(NULL, &runtime);
+    if (v.driver == 0) {
+        v.driver = run_worker(runtime, &v);
+        quoit_runtime_destroy(runtime);
     }
-    quoit_runtime_destroy(runtime);
-    return status;
+    if (v.driver < 0)
+        snprintf(v.why, sizeof v.why, "%s %s", quoit_status_message(v.driver), quoit_status_hint(v.driver));
+    else if (v.driver == QUOIT_DRIVER_EPOLL)
+        v.code = EXIT_EPOLL;
+    else
+        v.code = v.driver == QUOIT_DRIVER_URING_DEFER && is_whole(entries, count) ? EXIT_WHOLE : EXIT_LESSER;
+    return v;
 }
 
 static void print_string(const char *text) {
@@ -100,9 +125,12 @@ static void print_string(const char *text) {
     putchar('"');
 }
 
-static void print_json(const quoit_probe_entry *entries, int count, quoit_status driver, int code) {
-    printf("{\"version\":\"%s\",\"driver\":\"%s\",\"exit\":%d,\"status\":", quoit_version_text(), driver_name(driver), code);
-    print_string(driver < 0 ? quoit_status_name(driver) : "QUOIT_OK");
+static void print_json(const quoit_probe_entry *entries, int count, const verdict *v) {
+    printf("{\"version\":\"%s\",\"driver\":\"%s\",\"exit\":%d,\"status\":", quoit_version_text(),
+           driver_name(v->driver), v->code);
+    print_string(v->driver < 0 ? quoit_status_name(v->driver) : "QUOIT_OK");
+    printf(",\"reason\":");
+    print_string(v->why);
     printf(",\"features\":[");
     for (int i = 0; i < count; i++) {
         const quoit_probe_entry *e = &entries[i];
@@ -118,18 +146,21 @@ static void print_json(const quoit_probe_entry *entries, int count, quoit_status
     printf("]}\n");
 }
 
-static void print_text(const quoit_probe_entry *entries, int count, quoit_status driver) {
+static void print_text(const quoit_probe_entry *entries, int count, const verdict *v) {
+    const char *said = "";
     printf("quoit %s\n\n", quoit_version_text());
     for (int i = 0; i < count; i++) {
         const quoit_probe_entry *e = &entries[i];
         printf("  %-18s %-8s %s\n", e->name, state_name(e->state), e->reason);
-        if (e->fix[0])
-            printf("  %-18s          fix: %s\n", "", e->fix);
+        if (e->fix[0] && strcmp(e->fix, said) != 0)
+            printf("  %-18s %-8s fix: %s\n", "", "", e->fix);
+        said = e->fix;
     }
-    if (driver < 0)
-        printf("\nquoit cannot run here: %s %s\n", quoit_status_message(driver), quoit_status_hint(driver));
+    if (v->driver < 0)
+        printf("\nquoit cannot run here: %s\n", v->why);
     else
-        printf("\nquoit runs on %s here.\n", driver_name(driver));
+        printf("\nquoit runs on %s here%s: %s\n", driver_name(v->driver),
+               v->code == EXIT_LESSER ? ", but not on all of io_uring" : "", v->why);
 }
 
 int main(int argc, char **argv) {
@@ -152,11 +183,10 @@ int main(int argc, char **argv) {
     int count = quoit_probe(entries, 64);
     if (count > 64)
         count = 64;
-    quoit_status driver = really_runs();
-    int code = exit_code(driver);
+    verdict v = judge(entries, count);
     if (json)
-        print_json(entries, count, driver, code);
+        print_json(entries, count, &v);
     else
-        print_text(entries, count, driver);
-    return code;
+        print_text(entries, count, &v);
+    return v.code;
 }

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* From completion queue entries to completions. */
+#include "uring.h"
+
+#include <assert.h>
+#include <errno.h>
+
+static void tell(qt_uring *u, const struct io_uring_cqe *cqe) {
+    qt_req *req = qt_uring_request(u, cqe);
+    /* A request is freed only after its last completion, so that none can be stale. */
+    assert(req != NULL && req->state == QT_REQ_IN_FLIGHT);
+    qt_completion c = {.res = cqe->res};
+    if (cqe->flags & IORING_CQE_F_BUFFER) {
+        c.flags |= QT_CQ_BUFFER;
+        c.bid = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
+    }
+    if (cqe->flags & IORING_CQE_F_SOCK_NONEMPTY)
+        c.flags |= QT_CQ_NONEMPTY;
+    if (cqe->flags & IORING_CQE_F_MORE) {
+        c.flags |= QT_CQ_MORE;
+    } else {
+        if (req->scratch)
+            qt_uring_remove(&u->cancels, req);
+        req->state = QT_REQ_IDLE;
+        u->in_flight--;
+    }
+    req->done(req, &c);
+}
+
+/*
+ * A cancel may miss a request that is alive but just then on its way from one wait to the next: it is asked once more. One that is
+ * being performed (EALREADY) ends by itself.
+ */
+static void cancel_failed(qt_uring *u, const struct io_uring_cqe *cqe) {
+    qt_req *req = qt_uring_request(u, cqe);
+    if (cqe->res == -ENOENT && req != NULL && req->state == QT_REQ_IN_FLIGHT && req->cancelled &&
+        !req->scratch)
+        qt_uring_cancel_later(u, req);
+}
+
+/* True if core was told something. */
+static bool take(qt_uring *u, const struct io_uring_cqe *cqe) {
+    switch (qt_uring_tag(cqe)) {
+    case QT_TAG_REQUEST:
+        tell(u, cqe);
+        return true;
+    case QT_TAG_CANCEL:
+        cancel_failed(u, cqe);
+        return false;
+    case QT_TAG_WAKE:
+        u->wake_armed = false; /* the next enter arms it again */
+        return false;
+    case QT_TAG_DEADLINE:
+        u->deadline_armed = false;
+        return false;
+    default:
+        return false;
+    }
+}
+
+uint32_t qt_uring_harvest(qt_driver *d, uint32_t budget) {
+    qt_uring *u = (qt_uring *)d;
+    struct io_uring_cqe cqe;
+    uint32_t count = 0;
+    for (; count < budget && u->ended.head != NULL; count++) {
+        qt_req *req = u->ended.head;
+        qt_completion cancelled = {.res = -ECANCELED};
+        qt_uring_remove(&u->ended, req);
+        req->state = QT_REQ_IDLE;
+        req->done(req, &cancelled);
+    }
+    while (count < budget && qt_uring_next(u, &cqe))
+        count += take(u, &cqe);
+    return count;
+}
+
+bool qt_uring_pending(qt_driver *d) {
+    const qt_uring *u = (const qt_uring *)d;
+    return u->ended.head != NULL || u->cancels.head != NULL || u->backlog.head != NULL || qt_uring_ready(u) ||
+           qt_uring_kernel_has_more(u);
+}
