@@ -5,6 +5,7 @@ package quoit
 import (
 	"encoding/binary"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -79,7 +80,14 @@ func TestBatch(t *testing.T) {
 	each(t, func(t *testing.T, rt *Runtime) {
 		h := &rawEcho{address: "127.0.0.1:0", port: make(chan int, 1)}
 		w := run(t, rt, WorkerOptions{Grease: true, OpsMax: 7, EventsMax: 16}, h)
-		echoClients(t, addrOf(<-h.port), 30, []int{1, 100, 50000})
+		var port int
+		select {
+		case port = <-h.port:
+		case <-time.After(patience):
+			w.Stop()
+			t.Fatalf("not listening; Run: %v, events: %+v", w.wait(), h.lost)
+		}
+		echoClients(t, addrOf(port), 30, []int{1, 100, 50000})
 		w.eventually("30 connections closed", func() bool { return h.closed == 30 })
 		if len(h.lost) != 0 {
 			t.Errorf("failures: %+v", h.lost)

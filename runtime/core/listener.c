@@ -79,7 +79,7 @@ static int open_listener(qt_worker *w, const struct sockaddr_storage *addr, sock
 
 static quoit_status read_options(qt_worker *w, const quoit_op *op, quoit_listen_options *out) {
     memset(out, 0, sizeof *out);
-    if (op->arg2 == 0 && !(op->flags & QUOIT_OPF_ARENA_SEND))
+    if (op->arg2 == 0) /* none, also in a scratch region: the address takes its start */
         return 0;
     const void *memory;
     uint32_t struct_size = sizeof struct_size;
