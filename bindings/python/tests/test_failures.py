@@ -20,6 +20,9 @@ def test_exception_in_a_handler(worker: quoit.Worker, capfd: pytest.CaptureFixtu
 
     class Failing(quoit.Handler):
         def on_data(self, stream: quoit.Stream, data: bytes) -> None:
+            if data == b".":
+                stream.send(data)
+                return
             worker.timer(3600, lambda count: None)
             worker.poll(0, quoit.POLL_PRI, outcomes.append)
             raise Boom("in on_data")
@@ -30,7 +33,9 @@ def test_exception_in_a_handler(worker: quoit.Worker, capfd: pytest.CaptureFixtu
 
     address = listening(worker, Failing())
     running = Running(worker)
-    with pytest.raises(Boom, match="in on_data"), running, dial(address()) as client, dial(address_of(client)):
+    with pytest.raises(Boom, match="in on_data"), running, dial(address()) as client, dial(address_of(client)) as other:
+        other.sendall(b".")
+        assert other.recv(1) == b"."
         client.sendall(b"x")
         try:
             assert receive_all(client) == b""
