@@ -106,9 +106,10 @@ static void got_bytes(qt_stream *s, qt_buffer *buffer, bool nonempty) {
         tell(s, buffer, nonempty);
 }
 
-static void starve(qt_stream *s) {
+static void wait_for_buffer(qt_stream *s) {
     qt_worker *w = s->object.worker;
     QT_COUNT(w, recv_nobufs, 1);
+    w->buffers.found_none = true;
     if (qt_list_empty(&s->starved_link))
         qt_list_append(&w->buffers.starved, &s->starved_link);
 }
@@ -137,7 +138,7 @@ static void request_over(qt_stream *s, int32_t res) {
     } else if (s->recv->verdict) {
         end_recv(s, s->recv->verdict, 0);
     } else if (res == -ENOBUFS) {
-        starve(s);
+        wait_for_buffer(s);
     } else {
         arm(s);
     }
@@ -271,10 +272,21 @@ void qt_recv_drop(qt_stream *s) {
         qt_list_remove(&s->starved_link);
 }
 
-/* First in, first out, at most one stream per buffer that is there: more would only find the pool empty again. */
+/*
+ * First in, first out, at most one stream per buffer that is there. A multishot receive may take many: each time some found
+ * none, half as many are armed at once, and twice as many when all were served.
+ */
 void qt_starved_rearm(qt_worker *w) {
     qt_buffers *b = &w->buffers;
-    uint32_t budget = b->in_driver;
+    if (qt_list_empty(&b->starved))
+        return;
+    b->rearm_at_once = b->found_none ? b->rearm_at_once / 2 : b->rearm_at_once * 2;
+    b->found_none = false;
+    if (b->rearm_at_once > b->target)
+        b->rearm_at_once = b->target;
+    if (b->rearm_at_once == 0)
+        b->rearm_at_once = 1;
+    uint32_t budget = b->rearm_at_once < b->in_driver ? b->rearm_at_once : b->in_driver;
     while (budget-- > 0 && !qt_list_empty(&b->starved)) {
         qt_stream *s = qt_container(b->starved.next, qt_stream, starved_link);
         qt_list_remove(&s->starved_link);

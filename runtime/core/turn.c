@@ -29,13 +29,20 @@ static bool drained(const qt_worker *w) {
     return w->draining && w->handles.live == 0 && w->pendings.live == 0 && w->queue.count == 0 && w->batch->nevents == 0;
 }
 
+static bool starved_can_go_on(const qt_worker *w) {
+    return !qt_list_empty(&w->buffers.starved) && w->buffers.in_driver > 0;
+}
+
 static bool work_waits(const qt_worker *w) {
-    return w->submitted > 0 || !qt_list_empty(&w->dirty) || (!qt_list_empty(&w->buffers.starved) && w->buffers.in_driver > 0);
+    return w->submitted > 0 || !qt_list_empty(&w->dirty) || starved_can_go_on(w);
 }
 
 /* How long the enter may wait: not at all when there is something to tell or do. */
 static int64_t wait_ns(qt_worker *w, int64_t until_ns) {
     if (w->batch->nevents > 0 || w->queue.count > 0 || (w->draining && drained(w)))
+        return 0;
+    /* Those that were armed may all be idle: the next in line must have their turn before the worker sleeps. */
+    if (starved_can_go_on(w))
         return 0;
     int64_t next = qt_wheel_next_ns(&w->wheel);
     if (next < 0 && until_ns < 0)

@@ -111,6 +111,8 @@ typedef struct qt_buffers {
     uint32_t *lent; /* buffer indexes lent in this batch, at most events_max */
     uint32_t lent_count;
     qt_link starved; /* streams whose receive found no buffer */
+    uint32_t rearm_at_once;
+    bool found_none; /* some receive, since the last time starved ones were armed */
 } qt_buffers;
 
 /* Scratch regions of the send arena. */
