@@ -1,7 +1,9 @@
 //! Finds libquoit: compiled from source with the feature `vendored`, else where the environment says, else by pkg-config.
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(not(feature = "vendored"))]
+use std::path::PathBuf;
 
 #[cfg(feature = "vendored")]
 #[path = "build/vendored.rs"]

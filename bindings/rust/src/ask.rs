@@ -162,7 +162,7 @@ impl Ops {
         });
     }
 
-    /// Ends once after a time; with a period, again and again after it.
+    /// Ends once after a time, counted from this batch ([`Ops::now_ns`]); with a period, again and again after it.
     pub fn timer(&self, after: Duration, period: Duration, user_data: u64) {
         self.push(sys::quoit_op {
             offset: nanos(after) as i64,

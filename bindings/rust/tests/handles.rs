@@ -7,7 +7,15 @@ use common::on_each_driver;
 use quoit::sys;
 use quoit::{Error, Handle, Kind, ListenOptions, Message, OpenOptions, Worker};
 use std::net::Shutdown;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// A made-up handle may be that of another test's worker, so one test runs at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Turns until `done` is told, or fails.
 fn turn_until(worker: &mut Worker, mut done: impl FnMut(&quoit::Batch<'_>) -> bool) {
@@ -113,6 +121,7 @@ fn misuse(worker: &Worker, number: u64, handle: Handle) {
 
 #[test]
 fn wrong_handles_are_errors() {
+    let _alone = alone();
     let tries =
         std::env::var("QUOIT_HANDLE_TRIES").ok().and_then(|text| text.parse().ok()).unwrap_or(20_000u64);
     on_each_driver(|runtime| {
@@ -174,6 +183,7 @@ fn refusals(batch: &quoit::Batch<'_>) -> u64 {
 
 #[test]
 fn handles_end_with_their_objects() {
+    let _alone = alone();
     on_each_driver(|runtime| {
         let mut worker = runtime.worker().build().expect("a worker");
         let mine = live(&mut worker);

@@ -18,15 +18,25 @@ use std::time::Duration;
 /// The error of a time limit that has passed.
 pub(crate) const ETIMEDOUT: i32 = -110;
 
+/// A time from now, on the clock of timers. What they count from by themselves is the batch's time, which is a little older.
+fn deadline(after: u64) -> Result<i64> {
+    // SAFETY: any clock may be asked for on any thread.
+    let now = unsafe { sys::quoit_now(sys::QUOIT_CLOCK_MONOTONIC) };
+    check_event(now)?;
+    Ok(now.saturating_add_unsigned(after))
+}
+
 /// Waits for a time.
 ///
 /// # Panics
 /// Outside of `block_on`.
 pub fn sleep(duration: Duration) -> impl Future<Output = Result<()>> {
     let core = current();
-    let timer = sys::quoit_op { offset: nanos(duration) as i64, ..op(sys::QUOIT_OP_TIMER, Handle::NONE, 0) };
-    let timer = Op::plain(&core, timer);
-    async { result_of(timer).await.map(|_| ()) }
+    let timer = deadline(nanos(duration)).map(|offset| {
+        let flags = sys::QUOIT_OPF_ABS;
+        Op::plain(&core, sys::quoit_op { flags, offset, ..op(sys::QUOIT_OP_TIMER, Handle::NONE, 0) })
+    });
+    async { result_of(timer?).await.map(|_| ()) }
 }
 
 /// The future's output, or `ETIMEDOUT` and the future is dropped.
@@ -80,8 +90,11 @@ pub fn interval(period: Duration) -> Interval {
     let core = current();
     let shared = Rc::new(Ticks::default());
     let period = nanos(period);
-    let timer =
-        sys::quoit_op { offset: period as i64, arg2: period, ..op(sys::QUOIT_OP_TIMER, Handle::NONE, 0) };
+    let timer = sys::quoit_op { arg2: period, ..op(sys::QUOIT_OP_TIMER, Handle::NONE, 0) };
+    let timer = match deadline(period) {
+        Ok(offset) => sys::quoit_op { flags: sys::QUOIT_OPF_ABS, offset, ..timer },
+        Err(_) => sys::quoit_op { offset: period as i64, ..timer },
+    };
     let sink: Rc<dyn Sink> = Rc::clone(&shared) as Rc<dyn Sink>;
     let key = core.start_many(timer, sink);
     Interval { core, key, shared }
