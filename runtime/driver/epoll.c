@@ -21,6 +21,7 @@
 
 #define EVENTS_PER_WAIT 256
 #define SERVED_PER_TICK 16 /* receives or accepts of one descriptor */
+#define ROOM_PER_REPEAT 16 /* of that, one in a row for each so many completions that may be told */
 #define SECOND 1000000000
 
 static void epoll_submit(qt_driver *d, qt_req *req) {
@@ -142,22 +143,32 @@ static int epoll_enter(qt_driver *d, int64_t timeout_ns) {
     return 0;
 }
 
-/* Serves the next hot descriptor once. Returns how many completions that told. */
-static uint32_t serve_next(qt_epoll *e) {
+/*
+ * Serves the next hot descriptor. With room for many completions it is served several times in a row, so that what a stream
+ * brings is answered in one send; with room for few, once. Returns how many completions that told.
+ */
+static uint32_t serve_next(qt_epoll *e, uint32_t room) {
     qt_fd *entry = e->hot_head;
+    uint32_t told = 0;
     qt_hot_remove(e, entry);
-    if (entry->in == NULL)
-        return 0; /* cancelled since; level-triggered: it is reported again when it is wanted again */
     if (entry->tick != e->tick) {
         entry->tick = e->tick;
         entry->served = 0;
     }
-    unsigned served = qt_epoll_serve(e, entry);
-    if (served & QT_SERVED_AGAIN && ++entry->served < SERVED_PER_TICK)
+    /* Nobody armed (cancelled since): level-triggered, it is reported again when it is wanted again. */
+    for (uint32_t turns = 1 + room / ROOM_PER_REPEAT; turns > 0 && entry->in != NULL; turns--) {
+        unsigned served = qt_epoll_serve(e, entry);
+        told += served & QT_SERVED_TOLD ? 1 : 0;
+        if (!(served & QT_SERVED_AGAIN))
+            return told;
+        if (++entry->served >= SERVED_PER_TICK) {
+            e->more = true;
+            return told;
+        }
+    }
+    if (entry->in != NULL)
         qt_hot_append(e, entry);
-    else if (served & QT_SERVED_AGAIN)
-        e->more = true;
-    return served & QT_SERVED_TOLD ? 1 : 0;
+    return told;
 }
 
 static void tell_next(qt_epoll *e) {
@@ -177,7 +188,7 @@ static uint32_t epoll_harvest(qt_driver *d, uint32_t budget) {
             tell_next(e);
             told++;
         } else {
-            told += serve_next(e);
+            told += serve_next(e, budget - told - 1);
         }
     }
     return told;
