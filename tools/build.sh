@@ -54,15 +54,16 @@ build_prefix() {
     build_use "$1"
 }
 
-# The Python package in build/venv, over the library of the prefix; again only when its sources changed.
+# The Python package in build/venv, over libquoit.so.1 (LD_LIBRARY_PATH says which preset's); made again only when
+# its sources or the public headers changed.
 build_python() {
     stamp=$root/build/venv/.quoit-package
     sum=$(find bindings/python/src bindings/python/*.py bindings/python/pyproject.toml capi/include -type f \
         \( -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.h' -o -name '*.c' \) -exec cksum {} + |
         sort | cksum)
-    [ "$(cat "$stamp" 2>/dev/null)" != "$QUOIT_PREFIX $sum" ] || return 0
+    [ "$(cat "$stamp" 2>/dev/null)" != "$sum" ] || return 0
     build_step "installing the Python package into build/venv" \
         build/venv/bin/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps \
         --force-reinstall ./bindings/python || return 1
-    printf '%s %s\n' "$QUOIT_PREFIX" "$sum" >"$stamp"
+    printf '%s\n' "$sum" >"$stamp"
 }

@@ -90,7 +90,7 @@ shells() {
         files dev .ci/run
         # Programs without a suffix that a shell runs.
         files tools tests bindings | xargs grep -lE '^#!/(usr/bin/env )?(ba|da)?sh|^#!/bin/(ba|da)?sh' 2>/dev/null
-    } | sort -u | xargs shellcheck -x
+    } | sort -u | xargs shellcheck -x -S warning
 }
 
 check clang-format clang-format format_c

@@ -186,15 +186,21 @@ setup_python() {
     fi
     setup_need ca-certificates setup_has_certificates
     setup_packages
-    stamp=$setup_venv/.quoit-$(basename "$1")
+    # The environment for tests holds what the other one asks for.
     sum=$(cat tools/requirements*.txt | cksum)
-    if [ "$(cat "$stamp" 2>/dev/null)" != "$sum" ]; then
-        setup_say "installing with pip into build/venv: $(grep -hv '^#\|^-r' tools/requirements.txt "$1" | sort -u | tr '\n' ' ')"
-        setup_quiet "$setup_venv/bin/python" -m pip install -q --disable-pip-version-check -r "$1" ||
-            setup_die "pip failed (above): check the network and the pip configuration, then run the command again."
-        printf '%s\n' "$sum" >"$stamp"
-        grep -hv '^#\|^-r' "$1" | sed 's/^/pip: /' >>"$root/build/setup-installed"
-    fi
+    stamp=$setup_venv/.quoit-$(basename "$1")
+    [ "$(cat "$stamp" 2>/dev/null)" != "$sum" ] || return 0
+    setup_say "installing with pip into build/venv: $(setup_wanted "$1" | tr '\n' ' ')"
+    setup_quiet "$setup_venv/bin/python" -m pip install -q --disable-pip-version-check -r "$1" ||
+        setup_die "pip failed (above): check the network and the pip configuration, then run the command again."
+    printf '%s\n' "$sum" >"$stamp"
+    printf '%s\n' "$sum" >"$setup_venv/.quoit-requirements.txt"
+    setup_wanted "$1" | sed 's/^/pip: /' >>"$root/build/setup-installed"
+}
+
+# The packages that a requirements file asks for, with those of the first one, which it includes.
+setup_wanted() {
+    cat tools/requirements.txt "$1" | grep -v '^#\|^-r' | sort -u
 }
 
 setup_go_version() {
