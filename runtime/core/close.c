@@ -180,6 +180,13 @@ void qt_object_abort(qt_object *object) {
     }
 }
 
+/* A close that names no time waits as long as bytes leave: the default is the time without progress. */
+void qt_close_progress(qt_stream *s) {
+    qt_worker *w = s->object.worker;
+    if (s->patient && s->object.close_op != NULL)
+        qt_timer_arm(&w->wheel, &s->object.close_op->deadline, qt_after(qt_now(w), w->options.close_timeout_ns));
+}
+
 static void close_stream(qt_stream *s) {
     s->object.closing = QT_CLOSING;
     end_ops(&s->object);
@@ -190,25 +197,23 @@ static void close_stream(qt_stream *s) {
 void qt_op_close(qt_worker *w, const quoit_op *op, qt_object *object) {
     bool forced = op->flags & QUOIT_OPF_ABORT;
     if (object->closing) {
-        if (forced && object->closing == QT_CLOSING) {
-            qt_succeed(w, op, 0);
+        /* The first close tells the end; an ABORT hastens it. */
+        qt_refuse(w, op, QUOIT_E_CLOSING, QUOIT_FIELD_TARGET);
+        if (forced && object->closing == QT_CLOSING)
             qt_object_abort(object);
-        } else {
-            qt_refuse(w, op, QUOIT_E_CLOSING, QUOIT_FIELD_TARGET);
-        }
         return;
     }
-    quoit_op timed = *op;
-    if (object->kind == QUOIT_HANDLE_STREAM && !forced && op->timeout_ns == 0)
-        timed.timeout_ns = w->options.close_timeout_ns;
-    qt_pending *p = qt_pending_new(w, &timed, object);
+    qt_pending *p = qt_pending_new(w, op, object);
     if (p == NULL)
         return;
     object->close_op = p;
-    if (object->kind == QUOIT_HANDLE_STREAM && !forced)
+    if (object->kind == QUOIT_HANDLE_STREAM && !forced) {
+        ((qt_stream *)object)->patient = op->timeout_ns == 0;
+        qt_close_progress((qt_stream *)object);
         close_stream((qt_stream *)object);
-    else
+    } else {
         qt_object_abort(object);
+    }
 }
 
 /* The deadline of a graceful close, or a stop: no more waiting. The close itself still succeeds. */

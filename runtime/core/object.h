@@ -62,6 +62,7 @@ typedef struct qt_stream {
     /* closing */
     qt_req *close_req;
     bool fin_sent;
+    bool patient; /* its close names no time */
     bool auto_nodelay;
 } qt_stream;
 
@@ -131,6 +132,7 @@ int qt_pieces_append(qt_stream *s, qt_pending *p, const quoit_op *op, uint32_t *
 /* close.c */
 void qt_op_close(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_close_end(qt_pending *p);
+void qt_close_progress(qt_stream *s);
 void qt_close_advance(qt_object *object); /* something it waited for has happened */
 void qt_object_abort(qt_object *object);
 

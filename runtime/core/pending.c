@@ -10,10 +10,6 @@ static void deadline_passed(qt_timer *timer) {
     qt_pending_end(qt_container(timer, qt_pending, deadline), -ETIMEDOUT);
 }
 
-static int64_t after(int64_t now, uint64_t ns) {
-    return ns > (uint64_t)(INT64_MAX - now) ? INT64_MAX : now + (int64_t)ns;
-}
-
 qt_pending *qt_pending_new(qt_worker *w, const quoit_op *op, qt_object *object) {
     qt_pending *p = qt_slab_alloc(&w->pendings);
     if (p == NULL) {
@@ -30,7 +26,7 @@ qt_pending *qt_pending_new(qt_worker *w, const quoit_op *op, qt_object *object) 
     qt_list_append(object ? &object->pendings : &w->loose, &p->link);
     qt_timer_init(&p->deadline, deadline_passed);
     if (op->timeout_ns != 0)
-        qt_timer_arm(&w->wheel, &p->deadline, after(qt_now(w), op->timeout_ns));
+        qt_timer_arm(&w->wheel, &p->deadline, qt_after(qt_now(w), op->timeout_ns));
     __atomic_store_n(&w->stats.ops_live, w->pendings.live, __ATOMIC_RELAXED);
     return p;
 }

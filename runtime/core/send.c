@@ -228,6 +228,8 @@ static void payload_done(qt_stream *s, int32_t res) {
             QT_COUNT(w, sends_partial, 1);
         QT_COUNT(w, bytes_sent, res);
         consume(s, (uint64_t)res);
+        if (s->object.closing == QT_CLOSING)
+            qt_close_progress(s);
     } else if (s->object.closing == QT_ABORTING) {
         /* the queue ends below */
     } else if (res != -ECANCELED && res != -EAGAIN && res != -EINTR) {

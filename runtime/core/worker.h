@@ -197,6 +197,11 @@ static inline int64_t qt_now(const qt_worker *w) {
     return (int64_t)w->batch->now_ns;
 }
 
+/* A time that far from now, or the end of time. */
+static inline int64_t qt_after(int64_t now, uint64_t ns) {
+    return ns > (uint64_t)(INT64_MAX - now) ? INT64_MAX : now + (int64_t)ns;
+}
+
 /* Counters are read by other threads: each store is whole. */
 #define QT_COUNT(w, field, n) \
     __atomic_store_n(&(w)->stats.field, (w)->stats.field + (uint64_t)(n), __ATOMIC_RELAXED)

@@ -110,8 +110,9 @@ typedef struct quoit_op {
 #define QUOIT_OP_SHUTDOWN 9
 /*
  * close: any handle but a worker or buffer. Ends every op of the object, then the handle; its event is the handle's
- * last. A stream first sends what is queued, then FIN, and discards input until the peer's FIN or timeout_ns (0:
- * the worker's close_timeout_ns). Flags ABORT, QUIET. -> 0, value unsent bytes
+ * last. A stream first sends what is queued, then FIN, and discards input until the peer's FIN or timeout_ns (0: the
+ * worker's close_timeout_ns without progress). Flags ABORT, QUIET. An ABORT on an object that is closing hastens that; its own event is
+ * QUOIT_E_CLOSING. -> 0, value unsent bytes
  */
 #define QUOIT_OP_CLOSE 10
 /*

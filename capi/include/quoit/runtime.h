@@ -62,7 +62,7 @@ typedef struct quoit_worker_options {
     uint32_t objects_max;
     uint32_t mailbox_ops;
     uint64_t mailbox_bytes;
-    /* How long close waits for the peer's FIN when the op names no time (5 s). */
+    /* How long a close that names no time waits without progress: for the peer to read, and for its FIN (5 s). */
     uint64_t close_timeout_ns;
     /* For quoit_worker_start: CPU number + 1 to pin to, 0 none. */
     uint32_t cpu;
