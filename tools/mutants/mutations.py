@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Ways to break the core: (name, file, text, replacement). The text must stand in the file exactly once."""
+
+from typing import NamedTuple
+
+
+class Mutation(NamedTuple):
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+CORE = "runtime/core/"
+
+MUTATIONS = (
+    Mutation("MORE is lost", CORE + "events.c", "event->flags = QUOIT_EVF_MORE;", "event->flags = 0;"),
+    Mutation(
+        "a receive that ended is not armed again",
+        CORE + "recv.c",
+        "        wait_for_buffer(s);\n    } else {\n        arm(s);\n    }",
+        "        wait_for_buffer(s);\n    }",
+    ),
+    Mutation(
+        "starved receives are never armed again",
+        CORE + "recv.c",
+        "        qt_list_remove(&s->starved_link);\n        arm(s);\n    }\n}",
+        "        qt_list_remove(&s->starved_link);\n    }\n}",
+    ),
+    Mutation("the generation is not compared", CORE + "handles.c", "object->handle != handle", "false"),
+    Mutation("the worker of a handle is not compared", CORE + "handles.c", "((handle >> 48) & 0xFF) != w->id", "false"),
+    Mutation(
+        "loans end before the ops are read",
+        CORE + "turn.c",
+        "    qt_submit_ops(w, nops);\n    qt_loans_end(w);",
+        "    qt_loans_end(w);\n    qt_submit_ops(w, nops);",
+    ),
+    Mutation(
+        "EOF is result 0 alone",
+        CORE + "recv.c",
+        "end_recv(s, res, res == 0 ? QUOIT_EVF_EOF : 0);",
+        "end_recv(s, res, 0);",
+    ),
+    Mutation("QUIET tells success", CORE + "pending.c", "result < 0 || !(p->flags & QUOIT_OPF_QUIET)", "true"),
+    Mutation(
+        "close does not wait for sends",
+        CORE + "close.c",
+        "if (s->send_head != NULL || s->recv_req != NULL",
+        "if (s->recv_req != NULL",
+    ),
+    Mutation("no empty pool is survived", CORE + "recv.c", "bool again = res == -ENOBUFS || ", "bool again = "),
+    Mutation(
+        "what a stream owes has no bound", CORE + "send_queue.c", "s->copied + total > w->options.send_limit", "false"
+    ),
+    Mutation("deadlines are not armed", CORE + "pending.c", "op->timeout_ns != 0", "false"),
+    Mutation("nobody wakes a sleeper", CORE + "turn.c", "if (atomic_exchange(&w->sleeping, 0))", "if (false)"),
+    Mutation("any thread may turn", "capi/src/calls.c", "if (owner != self)", "if (false)"),
+    Mutation("callbacks may turn", "capi/src/calls.c", "if (!inside && w->in_turn)", "if (false)"),
+    Mutation("stray fields pass", CORE + "dispatch.c", "(stray = stray_field(op, rule)) != 0", "(stray = 0) != 0"),
+    Mutation("flags pass", CORE + "dispatch.c", "if (f & ~rule->flags)", "if (false)"),
+    Mutation(
+        "a partial send is taken for whole",
+        CORE + "send.c",
+        "        if (sent < piece->len) {",
+        "        if (sent < piece->len && piece->len < 4096) {",
+    ),
+    Mutation("release works without keep", CORE + "buffers.c", "if (status == 0 && buffer->keeps == 0)", "if (false)"),
+    Mutation(
+        "pause holds nothing back",
+        CORE + "recv.c",
+        "else if (s->paused & QT_PAUSED_USER)\n        hold",
+        "else if (false)\n        hold",
+    ),
+    Mutation(
+        "a cancelled receive loses bytes",
+        CORE + "recv.c",
+        "if (s->object.closing || s->recv == NULL)",
+        "if (s->object.closing || s->recv == NULL || s->recv->verdict)",
+    ),
+    Mutation(
+        "received bytes are sent unchecked",
+        CORE + "buffers.c",
+        "if (offset < start || offset - start > (*out)->length",
+        "if (false && offset - start > (*out)->length",
+    ),
+    Mutation(
+        "running out of descriptors ends accepting",
+        CORE + "listener.c",
+        "} else if (is_shortage(c->res)) {",
+        "} else if (false) {",
+    ),
+    Mutation(
+        "posts come in reverse",
+        CORE + "mailbox.c",
+        "qt_letter *letter = oldest_first(atomic_exchange(&box->head, NULL));",
+        "qt_letter *letter = atomic_exchange(&box->head, NULL);",
+    ),
+    Mutation("equal timers expire in reverse", "runtime/base/wheel.c", "a->order < b->order", "a->order > b->order"),
+    Mutation(
+        "a timer fires a tick early",
+        "runtime/base/wheel.c",
+        "return ns <= 0 ? 0 : (ns - 1) / TICK_NS + 1;",
+        "return ns <= 0 ? 0 : ns / TICK_NS;",
+    ),
+    Mutation(
+        "a kept buffer has no cap", CORE + "recv.c", "if (s->kept_bytes >= w->options.kept_stream_max)", "if (false)"
+    ),
+    Mutation(
+        "the child of a fork goes on",
+        CORE + "runtime.h",
+        "__atomic_load_n(runtime->fork_page, __ATOMIC_RELAXED) == 0",
+        "runtime == NULL",
+    ),
+)
