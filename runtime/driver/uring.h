@@ -31,12 +31,18 @@ typedef struct qt_uring {
     qt_uring_list backlog;
     qt_uring_list cancels;
     qt_uring_list ended;
-    /* wakes and hosting: two eventfds, since a read on the one that the ring signals would signal itself */
-    int wake_fd;
-    atomic_int host_fd;
     atomic_bool enabled;
+    /* wakes of an enter that waits: the ring keeps a read on this eventfd */
+    int wake_fd;
     bool wake_armed;
+    atomic_bool waiting;
+    uint64_t wakes_seen;
     uint64_t wake_value;
+    /* hosting: the eventfd that the ring signals (another one, since the read would signal itself), and what the host polls */
+    atomic_int signal_fd;
+    int host_fd;
+    int polls_fd; /* set of the descriptors of polls in flight, or -1 */
+    uint32_t polls;
     bool deadline_armed;
     int64_t deadline_ns;
     struct __kernel_timespec deadline;
@@ -130,5 +136,7 @@ int qt_uring_host_fd(qt_driver *d);
 void qt_uring_host_begin(qt_driver *d);
 void qt_uring_host_end(qt_driver *d, bool left, int64_t deadline_ns);
 void qt_uring_wake(qt_driver *d);
+void qt_uring_poll_begin(qt_uring *u, const qt_req *req); /* only where polls_fd is */
+void qt_uring_poll_end(qt_uring *u, const qt_req *req);
 
 #endif

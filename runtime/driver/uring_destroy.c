@@ -88,10 +88,11 @@ static bool settle(qt_uring *u) {
 }
 
 static void close_fds(qt_uring *u) {
-    if (u->wake_fd >= 0)
-        close(u->wake_fd);
-    if (atomic_load(&u->host_fd) >= 0)
-        close(atomic_load(&u->host_fd));
+    int signal_fd = atomic_load(&u->signal_fd);
+    int fds[] = {u->wake_fd, signal_fd, u->polls_fd, u->host_fd == signal_fd ? -1 : u->host_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
 }
 
 void qt_uring_destroy(qt_driver *d, bool forked) {

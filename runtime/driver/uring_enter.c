@@ -70,11 +70,19 @@ static int submit_only(qt_uring *u, unsigned submit) {
     return result < 0 ? failed(u, result) : 0;
 }
 
+/* Waits, unless a wake came since the last enter: its sender saw that nobody waited. */
 static int submit_and_wait(qt_uring *u, unsigned submit, int64_t timeout_ns) {
     struct __kernel_timespec limit = {timeout_ns / 1000000000, timeout_ns % 1000000000};
     struct io_uring_getevents_arg wait = {.ts = timeout_ns < 0 ? 0 : (uint64_t)(uintptr_t)&limit};
     int64_t until_ns = submit > 0 && timeout_ns > 0 ? qt_now_ns() + timeout_ns : -1;
-    int result = qt_uring_call(u, submit, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &wait);
+    atomic_store(&u->waiting, true);
+    bool woken = __atomic_load_n(&u->driver.wakes, __ATOMIC_SEQ_CST) != u->wakes_seen;
+    int result = woken ? submit_only(u, submit)
+                       : qt_uring_call(u, submit, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &wait);
+    atomic_store(&u->waiting, false);
+    u->wakes_seen = __atomic_load_n(&u->driver.wakes, __ATOMIC_ACQUIRE);
+    if (woken)
+        return result;
     if (result < 0)
         return failed(u, result);
     /* A call that did not take all did not wait either. */

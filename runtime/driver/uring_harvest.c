@@ -23,6 +23,8 @@ static void tell(qt_uring *u, const struct io_uring_cqe *cqe) {
             qt_uring_remove(&u->cancels, req);
         req->state = QT_REQ_IDLE;
         u->in_flight--;
+        if (req->code == QT_REQ_POLL && u->polls_fd >= 0)
+            qt_uring_poll_end(u, req);
     }
     req->done(req, &c);
 }

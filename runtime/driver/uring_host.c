@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Waking the worker, and the descriptor by which a foreign loop waits for it. */
+/*
+ * Waking the worker, and the descriptor by which a foreign loop waits for it: an eventfd that the ring signals. (The ring's own cannot be polled
+ * under DEFER_TASKRUN.)
+ *
+ * What a write to some eventfd wakes may not signal another at once. The kernel puts the ring's signal off then, by milliseconds, and
+ * loses all later ones of that kind (seen on Linux 6.18 with DEFER_TASKRUN). So a wake writes the host's eventfd itself, and polls, whose
+ * descriptors may be eventfds, are watched beside the ring.
+ */
 #include "uring.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <quoit/runtime.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -12,36 +23,98 @@ static void write_one(int fd) {
     (void)written; /* full: it is readable already */
 }
 
-/* Until the ring is enabled nothing reads the wake descriptor: a host must see the wake itself. */
+/*
+ * The owner raises `waiting` before it looks at `wakes`, so that one of the two is seen: an enter that would wait does not, or is ended
+ * through the ring.
+ */
 void qt_uring_wake(qt_driver *d) {
     qt_uring *u = (qt_uring *)d;
     __atomic_fetch_add(&d->wakes, 1, __ATOMIC_SEQ_CST);
-    write_one(u->wake_fd);
-    if (!atomic_load(&u->enabled) && atomic_load(&u->host_fd) >= 0)
-        write_one(atomic_load(&u->host_fd));
+    if (atomic_load(&u->waiting))
+        write_one(u->wake_fd);
+    else if (atomic_load(&u->signal_fd) >= 0)
+        write_one(atomic_load(&u->signal_fd));
 }
 
-/* The ring's own descriptor cannot be polled under DEFER_TASKRUN, so a host polls an eventfd that the ring signals. */
+/* Polls beside the ring */
+
+static int add(int epoll, int fd, uint32_t events) {
+    struct epoll_event event = {.events = events, .data.fd = fd};
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+void qt_uring_poll_begin(qt_uring *u, const qt_req *req) {
+    u->driver.system_calls++;
+    if (add(u->polls_fd, req->fd, req->op_flags) == 0)
+        u->polls++;
+}
+
+void qt_uring_poll_end(qt_uring *u, const qt_req *req) {
+    u->driver.system_calls++;
+    if (epoll_ctl(u->polls_fd, EPOLL_CTL_DEL, req->fd, NULL) == 0)
+        u->polls--;
+}
+
+static bool poll_is_due(qt_uring *u) {
+    if (u->polls == 0)
+        return false;
+    u->driver.system_calls++;
+    return poll(&(struct pollfd){.fd = u->polls_fd, .events = POLLIN}, 1, 0) > 0;
+}
+
+static void begin_polls_in_flight(qt_uring *u) {
+    const qt_req_table *table = u->options.requests;
+    for (uint32_t slot = 0; slot < table->chunk_count * QT_REQ_CHUNK; slot++) {
+        const qt_req *req = &table->chunks[slot / QT_REQ_CHUNK][slot % QT_REQ_CHUNK];
+        if (req->state == QT_REQ_IN_FLIGHT && req->code == QT_REQ_POLL)
+            qt_uring_poll_begin(u, req);
+    }
+}
+
+/* A set of the eventfd and of the set of polled descriptors. */
+static int join_polls(qt_uring *u, int signal_fd) {
+    int both = epoll_create1(EPOLL_CLOEXEC);
+    u->polls_fd = both < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
+    int error = u->polls_fd < 0 ? -errno : add(both, signal_fd, EPOLLIN);
+    if (!error)
+        error = add(both, u->polls_fd, EPOLLIN);
+    if (!error && fcntl(both, F_SETFL, O_NONBLOCK) != 0)
+        error = -errno;
+    if (!error) {
+        begin_polls_in_flight(u);
+        return both;
+    }
+    if (u->polls_fd >= 0)
+        close(u->polls_fd);
+    if (both >= 0)
+        close(both);
+    u->polls_fd = -1;
+    return error;
+}
+
 int qt_uring_host_fd(qt_driver *d) {
     qt_uring *u = (qt_uring *)d;
-    int fd = atomic_load(&u->host_fd);
-    if (fd >= 0)
-        return fd;
-    fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (u->host_fd >= 0)
+        return u->host_fd;
+    int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (fd < 0)
         return -errno;
     d->system_calls += 2;
     int error = qt_ring_register(u->ring.ring_fd, IORING_REGISTER_EVENTFD, &fd, 1);
-    if (error < 0) {
+    int host = error < 0 ? error : d->rung == QUOIT_DRIVER_URING_DEFER ? join_polls(u, fd) : fd;
+    if (host < 0) {
+        if (error == 0)
+            qt_ring_register(u->ring.ring_fd, IORING_UNREGISTER_EVENTFD, NULL, 0);
         close(fd);
-        return error;
+        return host;
     }
-    atomic_store(&u->host_fd, fd);
+    u->host_fd = host;
     d->hosted = true;
+    atomic_store(&u->signal_fd, fd);
     /* What is already there was signalled to nobody: completions, and wakes that came before. */
     if (atomic_load(&u->enabled) || __atomic_load_n(&d->wakes, __ATOMIC_SEQ_CST) > 0)
         write_one(fd);
-    return fd;
+    return host;
 }
 
 void qt_uring_host_begin(qt_driver *d) {
@@ -73,18 +146,17 @@ static bool arm_deadline(qt_uring *u, int64_t deadline_ns) {
     return true;
 }
 
-/* Whatever must be with the kernel before the host sleeps: the wake's read, the deadline, requests. False if not all is. */
+/* Whatever must be with the kernel before the host sleeps: the deadline, requests, buffers. False if not all is. */
 static bool hand_over(qt_uring *u, int64_t deadline_ns) {
     bool armed = arm_deadline(u, deadline_ns);
     qt_uring_submit_waiting(u);
     unsigned submit = qt_uring_publish(u);
-    bool all = submit == 0 || qt_uring_call(u, submit, 0, NULL) == (int)submit;
-    return all && armed && u->wake_armed;
+    return armed && (submit == 0 || qt_uring_call(u, submit, 0, NULL) == (int)submit);
 }
 
 void qt_uring_host_end(qt_driver *d, bool left, int64_t deadline_ns) {
     qt_uring *u = (qt_uring *)d;
-    int fd = atomic_load(&u->host_fd);
+    int fd = atomic_load(&u->signal_fd);
     /* With something left the host turns at once, and that turn's enter hands over. */
     bool again = left || !hand_over(u, deadline_ns) || qt_uring_pending(d);
     if (!again) {
@@ -96,7 +168,7 @@ void qt_uring_host_end(qt_driver *d, bool left, int64_t deadline_ns) {
     io_uring_cq_eventfd_toggle(&u->ring, true);
     atomic_thread_fence(memory_order_seq_cst);
     /* What completed while the descriptor was silent would never signal it. The write is an edge also when it is readable. */
-    if (again || qt_uring_pending(d)) {
+    if (again || qt_uring_pending(d) || poll_is_due(u)) {
         d->system_calls++;
         write_one(fd);
     }

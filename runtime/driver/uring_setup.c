@@ -84,7 +84,9 @@ int qt_uring_create(const qt_driver_options *options, qt_driver **out) {
     u->driver.rung = options->rung;
     u->options = *options;
     u->wake_fd = -1;
-    atomic_init(&u->host_fd, -1);
+    atomic_init(&u->signal_fd, -1);
+    u->host_fd = -1;
+    u->polls_fd = -1;
     int error = init(u);
     if (error) {
         qt_uring_destroy(&u->driver, false);

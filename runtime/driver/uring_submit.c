@@ -21,6 +21,8 @@ static void start(qt_uring *u, struct io_uring_sqe *sqe, qt_req *req) {
     req->state = QT_REQ_IN_FLIGHT;
     req->scratch = 0;
     u->in_flight++;
+    if (req->code == QT_REQ_POLL && u->polls_fd >= 0)
+        qt_uring_poll_begin(u, req);
 }
 
 static void ask_to_end(struct io_uring_sqe *sqe, const qt_req *req) {
