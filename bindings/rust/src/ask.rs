@@ -3,7 +3,7 @@
 use crate::addr::{Addr, ToAddr};
 use crate::call::{Call, ARGS_MAX};
 use crate::error::{check, check_event, Result};
-use crate::event::Event;
+use crate::event::Received;
 use crate::handle::Handle;
 use crate::ops::{op, Ops, Plain};
 use crate::options::{ListenOptions, Message, OpenOptions};
@@ -121,13 +121,13 @@ impl Ops {
 
     /// Sends bytes that an event of this batch brought (or that are kept), without copying them: the send holds the buffer
     /// until it is done. An event comes only if that fails.
-    pub fn send_received_quiet(&self, stream: Handle, event: &Event<'_>, user_data: u64) {
-        self.push(quiet(received(stream, event, user_data)));
+    pub fn send_received_quiet(&self, stream: Handle, bytes: Received, user_data: u64) {
+        self.push(quiet(received(stream, bytes, user_data)));
     }
 
     /// The same, with an event when it is done.
-    pub fn send_received(&self, stream: Handle, event: &Event<'_>, user_data: u64) {
-        self.push(received(stream, event, user_data));
+    pub fn send_received(&self, stream: Handle, bytes: Received, user_data: u64) {
+        self.push(received(stream, bytes, user_data));
     }
 
     /// Ends a direction of a stream after what is queued.
@@ -230,9 +230,9 @@ impl Ops {
         });
     }
 
-    /// Keeps the bytes of an event past this batch; each keep needs one [`Ops::release`].
-    pub fn keep(&self, event: &Event<'_>, user_data: u64) {
-        self.push(op(sys::QUOIT_OP_KEEP, event.buffer(), user_data));
+    /// Keeps the bytes of an event past this batch, so that they can be sent later; each keep needs one [`Ops::release`].
+    pub fn keep(&self, bytes: Received, user_data: u64) {
+        self.push(op(sys::QUOIT_OP_KEEP, bytes.buffer, user_data));
     }
 
     /// One op names less than 4 GiB.
@@ -271,14 +271,13 @@ fn quiet(mut op: sys::quoit_op) -> sys::quoit_op {
     op
 }
 
-/// A send of the bytes that an event brought.
-fn received(stream: Handle, event: &Event<'_>, user_data: u64) -> sys::quoit_op {
-    let raw = event.raw();
+/// A send of received bytes from where they lie.
+fn received(stream: Handle, bytes: Received, user_data: u64) -> sys::quoit_op {
     sys::quoit_op {
         flags: sys::QUOIT_OPF_ARENA_RECV,
-        addr: raw.offset,
-        len: raw.len,
-        arg2: raw.buffer,
+        addr: bytes.offset,
+        len: bytes.len,
+        arg2: bytes.buffer.raw(),
         ..op(sys::QUOIT_OP_SEND, stream, user_data)
     }
 }

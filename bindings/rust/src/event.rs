@@ -68,6 +68,42 @@ impl Kind {
     }
 }
 
+/// Names received bytes, to send them from where they lie. Plain data: once the loan has ended, and unless the bytes are
+/// [kept](crate::Ops::keep), a send of them is an error, never other bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    pub(crate) offset: u64,
+    pub(crate) len: u32,
+    pub(crate) buffer: Handle,
+}
+
+impl Received {
+    /// How many bytes.
+    pub fn len(self) -> usize {
+        self.len as usize
+    }
+
+    /// True if there are none.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// A part of them.
+    ///
+    /// # Panics
+    /// If the range does not lie inside.
+    pub fn slice(self, range: std::ops::Range<usize>) -> Received {
+        assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} bytes", self.len());
+        let (offset, len) = (self.offset + range.start as u64, range.len() as u32);
+        Received { offset, len, buffer: self.buffer }
+    }
+
+    /// The buffer that holds them, to release it when it was kept.
+    pub fn buffer(self) -> Handle {
+        self.buffer
+    }
+}
+
 /// One event of a batch. It and its data end with the batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Event<'b> {
@@ -76,10 +112,6 @@ pub struct Event<'b> {
 }
 
 impl<'b> Event<'b> {
-    pub(crate) fn raw(&self) -> &'b sys::quoit_event {
-        self.raw
-    }
-
     /// What it answers.
     pub fn kind(&self) -> Kind {
         Kind::from_number(self.raw.kind)
@@ -138,6 +170,11 @@ impl<'b> Event<'b> {
     /// The buffer that holds the bytes.
     pub fn buffer(&self) -> Handle {
         Handle::from_raw(self.raw.buffer)
+    }
+
+    /// The bytes that it brings, as something to send.
+    pub fn received(&self) -> Received {
+        Received { offset: self.raw.offset, len: self.raw.len, buffer: self.buffer() }
     }
 
     /// The bytes that it brings; empty if none.

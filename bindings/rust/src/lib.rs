@@ -42,7 +42,7 @@
 //!                 Kind::Listen => batch.accept(event.object(), true, 0),
 //!                 Kind::Recv => {
 //!                     if !event.data().is_empty() {
-//!                         batch.send_received_quiet(event.source(), &event, 0);
+//!                         batch.send_received_quiet(event.source(), event.received(), 0);
 //!                     }
 //!                     if !event.more() {
 //!                         batch.close(event.source(), 0);
@@ -75,7 +75,7 @@ mod worker;
 pub use addr::{Addr, ToAddr};
 pub use call::{symbol, value_of, Call, Native};
 pub use error::{Class, Error, Result};
-pub use event::{Batch, Event, Events, Kind};
+pub use event::{Batch, Event, Events, Kind, Received};
 pub use handle::{Handle, HandleKind};
 pub use ops::Ops;
 pub use options::{ListenOptions, Message, OpenOptions};

@@ -30,7 +30,7 @@ fn echo(batch: &Batch<'_>, port: &mut impl FnMut(u16)) {
             Kind::Recv => {
                 if !event.data().is_empty() {
                     assert_eq!(event.user_data(), 2, "events of AUTO_RECV carry the accept's user_data");
-                    batch.send_received_quiet(event.source(), &event, 3);
+                    batch.send_received_quiet(event.source(), event.received(), 3);
                 }
                 if !event.more() {
                     batch.close(event.source(), 4);
@@ -244,18 +244,30 @@ fn a_kept_buffer_can_be_sent_later() {
         let (near, far) = pair(&mut worker);
         worker.batch().recv(far, 9);
         worker.batch().send_quiet(near, b"keep me", 8);
-        let mut kept = Handle::NONE;
+        let (mut kept, mut done) = (None, false);
         turn_until(&mut worker, |batch| {
             for event in batch {
                 match event.kind() {
-                    Kind::Recv => batch.keep(&event, 10),
-                    Kind::Keep => kept = event.result().map(|_| event.buffer()).expect("keep"),
+                    Kind::Recv => {
+                        batch.keep(event.received(), 10);
+                        kept = Some(event.received());
+                    }
+                    Kind::Keep => done = event.result().map(|_| true).expect("keep"),
                     _ => {}
                 }
             }
-            !kept.is_none()
+            done
         });
+        let kept = kept.expect("bytes came");
         assert!(worker.stats().expect("counters").buffers_kept > 0);
+        // Some turns later it is still there.
+        worker.turn_nb().expect("a turn");
+        worker.turn_nb().expect("a turn");
+        worker.batch().recv(near, 11);
+        worker.batch().send_received_quiet(far, kept.slice(5..7), 12);
+        worker.batch().send_received_quiet(far, kept.slice(0..4), 12);
+        assert_eq!(receive(&mut worker, near, 6), b"mekeep");
+        let kept = kept.buffer();
         worker.batch().release(kept);
         worker.batch().release(kept);
         let mut refused = None;

@@ -31,7 +31,7 @@ impl Echo {
                 if !event.data().is_empty() {
                     self.messages += 1;
                     self.bytes += event.data().len() as u64;
-                    batch.send_received_quiet(event.source(), &event, 0);
+                    batch.send_received_quiet(event.source(), event.received(), 0);
                 }
                 if event.error().is_some() {
                     batch.abort(event.source(), 0);
