@@ -11,9 +11,11 @@ static quoit_status snapshot(quoit_handle handle, quoit_stats *out) {
     quoit_status status = qt_worker_of_handle(handle, &shell, &w);
     if (status != 0)
         return status;
-    qt_stats_snapshot(w, out);
+    status = qt_runtime_forked(w->runtime) ? QUOIT_E_FORKED : 0;
+    if (status == 0)
+        qt_stats_snapshot(w, out);
     qt_shell_leave(shell);
-    return 0;
+    return status;
 }
 
 quoit_status quoit_stats_read(quoit_handle worker, quoit_stats *out) {

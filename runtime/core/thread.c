@@ -154,21 +154,49 @@ quoit_status qt_worker_end(qt_shell *shell, bool with_runtime) {
     return 0;
 }
 
+/* The first worker of the runtime, from `number` on, with its shell entered; null when there is none. */
+static qt_worker *next_worker(const qt_runtime *runtime, uint32_t *number) {
+    for (; *number < QT_WORKERS_MAX; (*number)++) {
+        qt_shell *shell = qt_shell_worker(*number);
+        qt_worker *w = qt_shell_enter(shell);
+        if (w != NULL && w->runtime == runtime)
+            return w;
+        if (w != NULL)
+            qt_shell_leave(shell);
+    }
+    return NULL;
+}
+
+/* Whether every worker may end now, so that a refusal leaves all as it was. A thread of ours is stopped and joined. */
+static quoit_status workers_may_end(const qt_runtime *runtime, bool forked) {
+    quoit_status status = 0;
+    for (uint32_t number = 1; status == 0; number++) {
+        qt_worker *w = next_worker(runtime, &number);
+        if (w == NULL)
+            break;
+        bool ours = atomic_load(&w->threaded) && !pthread_equal(w->thread, pthread_self());
+        status = ours ? 0 : may_end(w, forked);
+        qt_shell_leave(w->shell);
+    }
+    return status == 0 || status == QUOIT_E_REENTER ? status : QUOIT_E_BUSY;
+}
+
 quoit_status qt_runtime_end(qt_shell *shell) {
     qt_runtime *runtime = qt_shell_enter(shell);
     if (runtime == NULL)
         return QUOIT_E_CLOSED;
     bool forked = qt_runtime_forked(runtime);
-    quoit_status status = 0;
-    for (uint32_t number = 1; number < QT_WORKERS_MAX && status == 0; number++) {
-        qt_shell *worker = qt_shell_worker(number);
-        qt_worker *w = atomic_load(&worker->body);
-        if (w != NULL && w->runtime == runtime)
-            status = qt_worker_end(worker, true);
+    quoit_status status = workers_may_end(runtime, forked);
+    for (uint32_t number = 1; status == 0; number++) {
+        qt_worker *w = next_worker(runtime, &number);
+        if (w == NULL)
+            break;
+        qt_shell_leave(w->shell);
+        status = qt_worker_end(w->shell, true);
     }
     qt_shell_leave(shell);
     if (status != 0)
-        return status == QUOIT_E_REENTER ? status : QUOIT_E_BUSY;
+        return status;
     if (forked)
         atomic_store(&shell->body, NULL);
     else

@@ -133,6 +133,7 @@ static int enable(qt_worker *w) {
     if (error == 0) {
         w->enabled = true;
         w->owner_tid = gettid();
+        read_clock(w); /* times of the first ops count from now, not from the worker's making */
         qt_buffers_refill(w);
     }
     return error;

@@ -52,7 +52,7 @@ typedef struct quoit_stats {
     uint64_t tick_ns_hist[16];
 } quoit_stats;
 
-/* Fills *out for the worker. Any thread; the numbers are each whole, not taken at one instant. Errors: QUOIT_E_STALE, _HANDLE, _STRUCT_SIZE. Since 0.1. */
+/* Fills *out for the worker. Any thread; the numbers are each whole, not taken at one instant. Errors: QUOIT_E_STALE, _HANDLE, _KIND, _FORKED, _STRUCT_SIZE, _ARGUMENT. Since 0.1. */
 QUOIT_API quoit_status quoit_stats_read(quoit_handle worker, quoit_stats *out);
 
 /* The same as OpenMetrics text, NUL-terminated; returns its length, or -ENOSPC. Any thread. Since 0.1. */
