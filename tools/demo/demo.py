@@ -4,10 +4,12 @@
 import argparse
 import hashlib
 import json
+import os
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +32,17 @@ def say(text: str) -> None:
 
 
 def client(
-    binary: Path, port: int, connections: int, seconds: int, rounds: int, sizes: str, *more: str
+    binary: Path,
+    port: int,
+    connections: int,
+    seconds: int,
+    rounds: int,
+    sizes: str,
+    *more: str,
+    prefix: Sequence[str] = (),
 ) -> dict[str, Any]:
-    command = [str(binary), str(port), str(connections), str(seconds), str(rounds), sizes, *more]
+    """Runs the echo client; what it told."""
+    command = [*prefix, str(binary), str(port), str(connections), str(seconds), str(rounds), sizes, *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=CLIENT_SECONDS, check=False)
     if done.returncode != 0:
         raise DemoError(f"the echo client failed: {done.stderr or done.stdout}")
@@ -98,8 +108,9 @@ def echo_rounds(binary: Path, row: Row) -> None:
 
 def echo_measured(binary: Path, row: Row, seconds: int) -> None:
     """50 connections, a client that never sleeps, 64-byte messages one at a time: each message is one handler call."""
-    with Service(row.language, "echo", DRIVERS[row.driver]) as service:
-        told = client(binary, service.port, 50, seconds, 0, "64", "busy")
+    server, load = (["taskset", "-c", "0"], ["taskset", "-c", "1"]) if (os.cpu_count() or 1) > 1 else ([], [])
+    with Service(row.language, "echo", DRIVERS[row.driver], prefix=server) as service:
+        told = client(binary, service.port, 50, seconds, 0, "64", "busy", prefix=load)
         report = service.stop()
     row.add(report, told)
     requests = told["messages"]
@@ -177,8 +188,8 @@ def table(rows: list[Row]) -> None:
     for row in rows:
         m = row.measured
         say(
-            f"{row.language:<8} {row.driver:<11} {row.ran:<12} {m['requests_per_s']:>10} {m['syscalls_per_request']:>13.3f}"
-            f" {m['crossings_per_request']:>14.3f} {m['p50_us']:>8.0f} {m['p99_us']:>9.0f} {row.verified / MIB:>14.0f}"
+            f"{row.language:<8} {row.driver:<11} {row.ran:<12} {m['requests_per_s']:>10}"
+            f" {m['syscalls_per_request']:>13.3f} {m['crossings_per_request']:>14.3f} {m['p50_us']:>8.0f} {m['p99_us']:>9.0f} {row.verified / MIB:>14.0f}"
         )
 
 

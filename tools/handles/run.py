@@ -65,7 +65,7 @@ def all_rows(tries: int) -> list[dict[str, Any]]:
     python = str(ROOT / "tools/handles/handles.py")
     for seed, driver in enumerate(DRIVERS, 1):
         share = str(int(tries * SHARES["c"] / len(DRIVERS)) + 1)
-        # Sockets of the peer are left to the end of the process on purpose: only the library's own leaks are of interest.
+        # The peers' sockets stay open to the end on purpose: only leaks of the library are of interest.
         rows.append(run("c", driver, [program, share, str(seed)], QUOIT_DRIVER=driver))
         share = str(int(tries * SHARES["python"] / len(DRIVERS)) + 1)
         rows.append(run("python", driver, [sys.executable, python, share, str(seed)], QUOIT_DRIVER=driver))
