@@ -166,8 +166,7 @@ func TestSlowReader(t *testing.T) {
 		h := &echoHandler{}
 		w := run(t, rt, WorkerOptions{}, h)
 		c := dial(t, w.listen("127.0.0.1:0", h)).(*net.TCPConn)
-		c.SetReadBuffer(4096)
-		sent := pattern(8<<20, 1)
+		sent := pattern(32<<20, 1)
 		wrote := make(chan error, 1)
 		go func() {
 			_, err := c.Write(sent)
