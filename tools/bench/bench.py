@@ -79,13 +79,14 @@ def summary(key: Key, rounds: list[dict[str, float]]) -> dict[str, Any]:
 
 def show(rows: list[dict[str, Any]]) -> None:
     print(
-        "\nworkload                   language driver  requests/s  CPU us  calls/req  crossings/req   p50 us   p99 us  spread"
+        "\nworkload                   language driver  requests/s  CPU us  calls/req  crossings/req"
+        "   p50 us   p99 us spread"
     )
     for r in rows:
         print(
             f"{r['workload']:<26} {r['language']:<8} {r['driver']:<6} {r['requests_per_s']:>11.0f} {r['cpu_us']:>7.2f}"
-            f" {r['syscalls_per_request']:>10.3f} {r['crossings_per_request']:>14.3f} {r['p50_us']:>8.1f} {r['p99_us']:>8.1f}"
-            f" {r['spread']:>6.0%}{' wide' if r['spread'] >= 0.1 else ''}"
+            f" {r['syscalls_per_request']:>10.3f} {r['crossings_per_request']:>14.3f} {r['p50_us']:>8.1f}"
+            f" {r['p99_us']:>8.1f} {r['spread']:>6.0%}{' wide' if r['spread'] >= 0.1 else ''}"
         )
 
 

@@ -189,7 +189,8 @@ def table(rows: list[Row]) -> None:
         m = row.measured
         say(
             f"{row.language:<8} {row.driver:<11} {row.ran:<12} {m['requests_per_s']:>10}"
-            f" {m['syscalls_per_request']:>13.3f} {m['crossings_per_request']:>14.3f} {m['p50_us']:>8.0f} {m['p99_us']:>9.0f} {row.verified / MIB:>14.0f}"
+            f" {m['syscalls_per_request']:>13.3f} {m['crossings_per_request']:>14.3f} {m['p50_us']:>8.0f}"
+            f" {m['p99_us']:>9.0f} {row.verified / MIB:>14.0f}"
         )
 
 
