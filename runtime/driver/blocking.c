@@ -4,8 +4,26 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+/* How often a call that waits for a pipe looks whether it is still wanted. */
+#define LOOK_MS 50
+
+/*
+ * A pipe or terminal may have nothing for as long as it likes: wait here, where a cancel is seen, not inside a read that cannot
+ * be called back and would take bytes meant for the next one. Regular files are always ready.
+ */
+static int wait_ready(const qt_req *req) {
+    struct pollfd item = {.fd = req->fd, .events = req->code == QT_REQ_READ ? POLLIN : POLLOUT};
+    if (req->offset >= 0 || req->code == QT_REQ_OPENAT || req->code == QT_REQ_FSYNC)
+        return 0;
+    while (poll(&item, 1, LOOK_MS) == 0)
+        if (__atomic_load_n(&req->cancelled, __ATOMIC_RELAXED))
+            return -ECANCELED;
+    return 0;
+}
 
 static ssize_t execute(const qt_req *req) {
     void *memory = (void *)(uintptr_t)req->addr;
@@ -31,6 +49,9 @@ static ssize_t execute(const qt_req *req) {
 
 int32_t qt_req_execute(const qt_req *req) {
     ssize_t result;
+    int verdict = wait_ready(req);
+    if (verdict)
+        return verdict;
     do
         result = execute(req);
     while (result < 0 && errno == EINTR);

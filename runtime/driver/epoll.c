@@ -36,7 +36,7 @@ static void epoll_cancel(qt_driver *d, qt_req *req) {
     qt_epoll *e = (qt_epoll *)d;
     if (req->cancelled || req->state == QT_REQ_IDLE)
         return;
-    req->cancelled = 1;
+    __atomic_store_n(&req->cancelled, 1, __ATOMIC_RELAXED); /* the pool looks while it waits */
     if (req->state == QT_REQ_IN_POOL) {
         e->options.host.cancel_blocking(e->options.host.ctx, req);
     } else if (req->state == QT_REQ_IN_FLIGHT) {
