@@ -90,7 +90,7 @@ static int choose_epoll(text *t, const char *if_it_works) {
     int fd = epoll_create1(EPOLL_CLOEXEC);
     if (fd < 0) {
         int error = -errno;
-        append(t, "epoll cannot be had either: epoll_create1 gave %s.", qt_errno_name(error));
+        append(t, "epoll cannot be had: epoll_create1 gave %s.", qt_errno_name(error));
         return is_shortage(error) ? error : QUOIT_E_DRIVER;
     }
     close(fd);

@@ -100,7 +100,7 @@ static void say_missing(const texts *t, uint32_t features) {
                   {IORING_FEAT_CQE_SKIP, "operations without a completion"},
                   {IORING_FEAT_FAST_POLL, "sockets without threads"}};
     const char *missing = "a feature";
-    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+    for (size_t i = sizeof needed / sizeof needed[0]; i-- > 0;)
         if (!(features & needed[i].bit))
             missing = needed[i].name;
     say(t, "Use Linux 6.0 or newer.", "The kernel's io_uring lacks what the driver needs: %s.", missing);
