@@ -126,7 +126,7 @@ static void ready_event(qt_epoll *e, const struct epoll_event *event) {
         qt_hot_append(e, entry);
     }
     if (!wanted)
-        qt_fd_quiet(e, entry, event->events);
+        qt_fd_quiet(e, entry);
 }
 
 static int epoll_enter(qt_driver *d, int64_t timeout_ns) {

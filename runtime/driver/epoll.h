@@ -68,7 +68,7 @@ qt_fd *qt_fd_at(qt_fd_table *table, int fd); /* null: negative, or memory is out
 void qt_fd_table_destroy(qt_fd_table *table);
 
 /* Registers what its requests wait for. Asks the kernel even when our record says that nothing changes: the record may be of
- * an older file with the same number. What was registered for receiving stays, to save calls. 0 or -errno. */
+ * an older file with the same number. 0 or -errno. */
 int qt_fd_watch(qt_epoll *e, qt_fd *entry);
 void qt_fd_unwatch(qt_epoll *e, qt_fd *entry);
 
@@ -76,7 +76,7 @@ void qt_fd_unwatch(qt_epoll *e, qt_fd *entry);
 void qt_fd_drop_out(qt_epoll *e, qt_fd *entry);
 
 /* An event came that no request wants: register less, so that it does not come for ever. */
-void qt_fd_quiet(qt_epoll *e, qt_fd *entry, uint32_t events);
+void qt_fd_quiet(qt_epoll *e, qt_fd *entry);
 
 /* The number means another file from now on: requests that wait for the old one end in `error`. */
 void qt_fd_renew(qt_epoll *e, int fd, int32_t error);

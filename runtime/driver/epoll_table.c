@@ -56,12 +56,15 @@ static int set_mask(qt_epoll *e, qt_fd *entry, uint32_t mask) {
     return error;
 }
 
-int qt_fd_watch(qt_epoll *e, qt_fd *entry) {
-    uint32_t mask = entry->watched & EPOLLIN;
+static uint32_t wanted(const qt_fd *entry) {
+    uint32_t mask = entry->out != NULL ? EPOLLOUT : 0;
     if (entry->in != NULL)
         mask |= entry->in->code == QT_REQ_POLL ? entry->in->op_flags : EPOLLIN;
-    if (entry->out != NULL)
-        mask |= EPOLLOUT;
+    return mask;
+}
+
+int qt_fd_watch(qt_epoll *e, qt_fd *entry) {
+    uint32_t mask = wanted(entry);
     /* A poll for nothing but errors: epoll reports errors and hang-ups without being asked. */
     return set_mask(e, entry, mask ? mask : EPOLLERR);
 }
@@ -72,6 +75,7 @@ void qt_fd_unwatch(qt_epoll *e, qt_fd *entry) {
     entry->watched = 0;
 }
 
+/* What was registered for receiving stays though no receive waits: mostly the next one follows before more bytes do. */
 void qt_fd_drop_out(qt_epoll *e, qt_fd *entry) {
     uint32_t rest = entry->watched & ~(uint32_t)EPOLLOUT;
     if (rest == 0)
@@ -81,12 +85,12 @@ void qt_fd_drop_out(qt_epoll *e, qt_fd *entry) {
 }
 
 /* Errors and hang-ups cannot be masked, so a descriptor that nobody waits for leaves the set until somebody does. */
-void qt_fd_quiet(qt_epoll *e, qt_fd *entry, uint32_t events) {
-    uint32_t wanted = (entry->in != NULL ? EPOLLIN : 0u) | (entry->out != NULL ? EPOLLOUT : 0u);
-    if (wanted == 0 || events & (EPOLLERR | EPOLLHUP))
+void qt_fd_quiet(qt_epoll *e, qt_fd *entry) {
+    uint32_t mask = wanted(entry);
+    if (mask == 0)
         qt_fd_unwatch(e, entry);
     else
-        set_mask(e, entry, wanted);
+        set_mask(e, entry, mask);
 }
 
 void qt_fd_renew(qt_epoll *e, int fd, int32_t error) {

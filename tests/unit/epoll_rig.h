@@ -41,8 +41,9 @@ struct rig {
     unsigned read;  /* of which the test has seen */
     qt_req *jobs[16];
     unsigned job_count;
-    int refuse_jobs; /* -errno for run_blocking to answer */
-    bool keep;       /* the test gives buffers back itself */
+    unsigned job_cancels; /* times that cancel_blocking was called */
+    int refuse_jobs;      /* -errno for run_blocking to answer */
+    bool keep;            /* the test gives buffers back itself */
 };
 
 static inline void rig_done(qt_req *req, const qt_completion *completion) {
@@ -67,6 +68,7 @@ static inline int rig_run_blocking(void *ctx, qt_req *req) {
 /* What a pool does with a job that has not begun: core then tells it as cancelled. */
 static inline bool rig_cancel_blocking(void *ctx, qt_req *req) {
     struct rig *rig = ctx;
+    rig->job_cancels++;
     for (unsigned i = 0; i < rig->job_count; i++) {
         if (rig->jobs[i] != req)
             continue;
@@ -189,6 +191,15 @@ static inline void rig_sleeps(struct rig *rig) {
         rig_tick(rig, time - (qt_now_ns() - from), 1000);
         assert_true(++rounds <= 4);
     }
+    assert_int_equal(rig->count, rig->read);
+}
+
+/* The same, and without even one round to find out that nobody wants what is registered. */
+static inline void rig_sleeps_at_once(struct rig *rig) {
+    const int64_t time = 20000000;
+    int64_t from = qt_now_ns();
+    rig_tick(rig, time, 1000);
+    assert_true(qt_now_ns() - from >= time);
     assert_int_equal(rig->count, rig->read);
 }
 

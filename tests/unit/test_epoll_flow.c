@@ -122,7 +122,34 @@ static void cancel_a_blocked_send(void **state) {
     rig_cancel(&rig, req);
     rig_ends(&rig, req, -ECANCELED);
     assert_true(recv(fds[1], block, sizeof block, 0) > 0);
-    rig_sleeps(&rig); /* writable now, which nobody waits for */
+    rig_sleeps_at_once(&rig); /* writable now, which nobody waits for */
+    close(fds[0]);
+    close(fds[1]);
+    rig_close(&rig);
+}
+
+/* When a send goes on, its descriptor is watched for receiving alone. */
+static void send_goes_on_beside_a_receive(void **state) {
+    (void)state;
+    struct rig rig;
+    int fds[2];
+    static char block[1 << 20];
+    rig_open(&rig, 1);
+    rig_pair(fds);
+    qt_req *in = rig_recv(&rig, fds[0], QT_REQ_MULTISHOT);
+    while (send(fds[0], block, sizeof block, MSG_DONTWAIT) > 0)
+        ;
+    qt_req *out = rig_memory(&rig, QT_REQ_SEND, fds[0], "more", 4);
+    rig_submit(&rig, out);
+    rig_sleeps(&rig);
+    rig_write(fds[1], "x", 1);
+    assert_int_equal(rig_next(&rig, in).res, 1);
+    while (recv(fds[1], block, sizeof block, MSG_DONTWAIT) > 0)
+        ;
+    rig_ends(&rig, out, 4);
+    rig_sleeps_at_once(&rig);
+    rig_write(fds[1], "y", 1);
+    assert_int_equal(rig_next(&rig, in).res, 1);
     close(fds[0]);
     close(fds[1]);
     rig_close(&rig);
@@ -170,7 +197,7 @@ static void short_sends(void **state) {
     }
     assert_memory_equal(block, got, sizeof block);
     assert_true(partial > 0 && blocked > 0);
-    rig_sleeps(&rig);
+    rig_sleeps_at_once(&rig);
     close(fds[0]);
     close(fds[1]);
     rig_close(&rig);
@@ -206,23 +233,25 @@ static void budget_of_one_is_fair(void **state) {
     rig_close(&rig);
 }
 
-/* A program that always has a completion waiting still receives. */
-static void completions_do_not_starve_receives(void **state) {
+/* A program that always has a completion waiting still receives, and the other way round. */
+static void completions_and_receives_take_turns(void **state) {
     (void)state;
     struct rig rig;
     int fds[2];
-    rig_open(&rig, 1);
+    static char block[20 * RIG_BUFFER_SIZE];
+    rig_open(&rig, 2);
     rig_pair(fds);
-    rig_write(fds[1], "x", 1);
-    qt_req *req = rig_recv(&rig, fds[0], 0);
-    bool came = false;
-    for (int tick = 0; tick < 6 && !came; tick++) {
+    rig_write(fds[1], block, sizeof block);
+    qt_req *req = rig_recv(&rig, fds[0], QT_REQ_MULTISHOT);
+    unsigned receives = 0;
+    for (int tick = 0; tick < 20; tick++) {
         for (int i = 0; i < 2; i++)
             rig_submit(&rig, rig_req(&rig, QT_REQ_NOP, -1));
         rig_tick(&rig, 0, 1);
-        came = rig.told[rig.count - 1].req == req;
+        assert_int_equal(rig.count, tick + 1);
+        receives += rig.told[tick].req == req;
     }
-    assert_true(came);
+    assert_in_range(receives, 9, 11);
     close(fds[0]);
     close(fds[1]);
     rig_close(&rig);
@@ -248,6 +277,7 @@ static void share_of_a_tick(void **state) {
     assert_true(rig.d->ops->pending(rig.d));
     rig_write(quiet[1], "x", 1);
     rig_tick(&rig, -1, 1000); /* does not wait: it is known that there is more */
+    assert_int_equal(rig.count, 2 * first + 1);
     unsigned others = 0;
     for (unsigned i = 0; i < rig.count; i++) {
         others += rig.told[i].req == other;
@@ -269,6 +299,34 @@ static void share_of_a_tick(void **state) {
     rig_close(&rig);
 }
 
+/* What was said to be pending is looked for without waiting, also when the share happened to be all there was. */
+static void share_was_all(void **state) {
+    (void)state;
+    struct rig rig;
+    int fds[2];
+    static char block[16 * RIG_BUFFER_SIZE];
+    rig_open(&rig, RIG_BUFFERS);
+    rig_pair(fds);
+    rig_write(fds[1], block, sizeof block);
+    rig_recv(&rig, fds[0], QT_REQ_MULTISHOT);
+    rig_tick(&rig, 0, 1000);
+    assert_int_equal(rig.count, 16);
+    assert_true(rig.d->ops->pending(rig.d));
+    rig_tick(&rig, -1, 1000);
+    assert_int_equal(rig.count, 16);
+    assert_false(rig.d->ops->pending(rig.d));
+    rig_write(fds[1], block, RIG_BUFFER_SIZE);
+    rig_tick(&rig, -1, 1); /* the budget ends before the end of the bytes is seen */
+    assert_int_equal(rig.count, 17);
+    assert_true(rig.d->ops->pending(rig.d));
+    rig_tick(&rig, -1, 1000);
+    assert_int_equal(rig.count, 17);
+    assert_false(rig.d->ops->pending(rig.d));
+    close(fds[0]);
+    close(fds[1]);
+    rig_close(&rig);
+}
+
 /* More ready descriptors than one wait shows. */
 static void many_descriptors(void **state) {
     (void)state;
@@ -283,6 +341,9 @@ static void many_descriptors(void **state) {
     for (unsigned round = 1; round <= 3; round++) {
         for (int i = 0; i < PAIRS; i++)
             rig_write(fds[i][1], "x", 1);
+        rig_tick(&rig, -1, 1000);
+        assert_in_range(rig.count, (round - 1) * PAIRS + 1, round * PAIRS - 1);
+        assert_true(rig.d->ops->pending(rig.d));
         rig_until(&rig, round * PAIRS);
     }
     rig.read = rig.count;
@@ -358,10 +419,12 @@ int main(void) {
         cmocka_unit_test(end_leaves_the_pool_alone),
         cmocka_unit_test(cancel_in_each_phase),
         cmocka_unit_test(cancel_a_blocked_send),
+        cmocka_unit_test(send_goes_on_beside_a_receive),
         cmocka_unit_test(short_sends),
         cmocka_unit_test(budget_of_one_is_fair),
-        cmocka_unit_test(completions_do_not_starve_receives),
+        cmocka_unit_test(completions_and_receives_take_turns),
         cmocka_unit_test(share_of_a_tick),
+        cmocka_unit_test(share_was_all),
         cmocka_unit_test(many_descriptors),
         cmocka_unit_test(steady_state_calls),
         cmocka_unit_test(no_descriptor_for_accept),

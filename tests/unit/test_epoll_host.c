@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/time.h>
+#include <sys/un.h>
 
 #define PAIRS 300
 
@@ -247,6 +248,37 @@ static void deadline_makes_an_edge(void **state) {
     host_close(&host);
 }
 
+/* A connect that nothing tells when to try again makes its own edges. */
+static void stalled_connect_makes_edges(void **state) {
+    (void)state;
+    struct host host;
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    socklen_t len = sizeof addr;
+    host_open(&host, 0);
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&addr, sizeof(sa_family_t)), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &len), 0);
+    assert_int_equal(listen(listener, 0), 0);
+    int fds[2];
+    for (int i = 0; i < 2; i++) {
+        fds[i] = socket(AF_UNIX, SOCK_STREAM, 0);
+        rig_submit(&host.rig, rig_memory(&host.rig, QT_REQ_CONNECT, fds[i], &addr, len));
+    }
+    host_turn(&host, 2, -1);
+    assert_int_equal(host.rig.count, 1);
+    for (int i = 0; i < 3; i++) {
+        assert_true(host_edge(&host, 10000));
+        host_turn(&host, 2, qt_now_ns() + RIG_PATIENCE_NS);
+    }
+    int peer = accept(listener, NULL, NULL);
+    host_until(&host, 2);
+    assert_int_equal(host.rig.told[1].res, 0);
+    host_falls_silent(&host);
+    for (int *fd = (int[]){peer, listener, fds[0], fds[1], -1}; *fd >= 0; fd++)
+        close(*fd);
+    host_close(&host);
+}
+
 static void *wake_once(void *argument) {
     qt_driver *d = argument;
     d->ops->wake(d);
@@ -314,6 +346,7 @@ int main(void) {
         cmocka_unit_test(what_is_left_makes_an_edge),
         cmocka_unit_test(pending_peeks),
         cmocka_unit_test(deadline_makes_an_edge),
+        cmocka_unit_test(stalled_connect_makes_edges),
         cmocka_unit_test(wake_from_another_thread),
         cmocka_unit_test(wake_makes_an_edge),
         cmocka_unit_test(signal_interrupts_the_wait),

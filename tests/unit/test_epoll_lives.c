@@ -144,6 +144,33 @@ static void accept_gives_a_lost_number(void **state) {
     rig_close(&rig);
 }
 
+/* Known to be readable, then closed: the next file of that number is not what was readable. */
+static void readable_before_it_was_closed(void **state) {
+    (void)state;
+    struct rig rig;
+    int fds[2];
+    rig_open(&rig, 4);
+    rig_pair(fds);
+    qt_req *lost = rig_recv(&rig, fds[0], QT_REQ_MULTISHOT);
+    rig_write(fds[1], "x", 1);
+    rig_tick(&rig, 0, 0);
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(dup2(ends[0], fds[0]), fds[0]);
+    close(ends[0]);
+    qt_req *req = rig_req(&rig, QT_REQ_POLL, fds[0]);
+    req->op_flags = EPOLLIN;
+    rig_submit(&rig, req);
+    rig_ends(&rig, lost, -EBADF);
+    rig_sleeps(&rig);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    rig_ends(&rig, req, EPOLLIN);
+    close(ends[1]);
+    close(fds[0]);
+    close(fds[1]);
+    rig_close(&rig);
+}
+
 /* A child holds a copy of a closed connection: its file lives on, but the driver hears of it no more. */
 static void closed_here_open_in_a_child(void **state) {
     (void)state;
@@ -284,10 +311,15 @@ static void waits_are_not_cut(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(receive_on_a_reused_number),  cmocka_unit_test(send_on_a_reused_number),
-        cmocka_unit_test(watched_behind_the_record),   cmocka_unit_test(accept_gives_a_lost_number),
-        cmocka_unit_test(closed_here_open_in_a_child), cmocka_unit_test(destroy_in_a_child),
-        cmocka_unit_test(destroy_with_all_in_flight),  cmocka_unit_test(kernel_without_pwait2),
+        cmocka_unit_test(receive_on_a_reused_number),
+        cmocka_unit_test(send_on_a_reused_number),
+        cmocka_unit_test(watched_behind_the_record),
+        cmocka_unit_test(accept_gives_a_lost_number),
+        cmocka_unit_test(readable_before_it_was_closed),
+        cmocka_unit_test(closed_here_open_in_a_child),
+        cmocka_unit_test(destroy_in_a_child),
+        cmocka_unit_test(destroy_with_all_in_flight),
+        cmocka_unit_test(kernel_without_pwait2),
         cmocka_unit_test(waits_are_not_cut),
     };
     return cmocka_run_group_tests_name("epoll driver: lives of descriptors", tests, NULL, NULL);
