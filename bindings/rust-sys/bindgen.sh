@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # Writes src/bindings.rs anew from the public headers (`./bindgen.sh`), or tells whether it is current (`./bindgen.sh --check`).
 # Exit status: 0 done or current, 1 differs, 3 there is no bindgen of the version that wrote the committed file.
 # Checking needs no rustfmt: white space and commas do not count.
@@ -24,6 +25,7 @@ trap 'rm -f "$new" "$new".*' EXIT
     --allowlist-type 'quoit_.*' --allowlist-function 'quoit_.*' --allowlist-var 'QUOIT_.*' \
     --with-derive-default --no-default 'quoit_(runtime|worker|addr|probe_entry)' \
     --use-core --ctypes-prefix ::core::ffi --no-layout-tests --no-doc-comments --no-rustfmt-bindings \
+    --raw-line '// SPDX-License-Identifier: MIT OR Apache-2.0' \
     --raw-line '// Written by bindgen.sh from quoit/quoit.h; do not edit.' \
     --output "$new" -- -std=c11
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds libquoit: compiled from source with the feature `vendored`, else where the environment says, else by pkg-config.
 
 use std::env;

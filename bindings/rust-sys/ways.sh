@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds quoit-sys in each way that its build script knows and runs its tests, against a libquoit installed in a prefix:
 #     ./ways.sh PREFIX
 # Prints a line per way. Exit status: 0 all work, 1 one does not, 2 bad usage.

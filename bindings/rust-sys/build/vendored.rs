@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The feature `vendored`: compiles runtime/ and capi/src of the quoit sources with the cc crate.
 
 use std::env;

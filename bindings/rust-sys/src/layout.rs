@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The layouts as this crate was compiled, checked at compile time against the numbers that the ABI froze, and listed so
 //! that a test can compare them with the `layout.json` that C wrote.
 

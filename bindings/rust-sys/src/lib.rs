@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Raw bindings to `libquoit`: the declarations of `quoit/quoit.h`, one to one.
 //!
 //! Everything here is as unsafe as the C that it names; the C headers say what each call does, who may call it and what

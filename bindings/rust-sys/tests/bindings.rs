@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The committed bindings are what bindgen makes of the headers today.
 
 use std::io::Write;

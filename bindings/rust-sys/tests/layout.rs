@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rust's layouts and constants against the layout.json that C writes: the file that QUOIT_LAYOUT_JSON names, else what
 //! capi/layout.c of this checkout prints. The frozen numbers are asserted at compile time in src/layout.rs in any case.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Socket addresses: IPv4, IPv6 and Unix, in one type.
 
 use crate::error::{check, Error, Result};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The operations that a program can ask for, in the order of the C header.
 
 use crate::addr::{Addr, ToAddr};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Native functions described at run time, for the pool that runs blocking calls.
 
 use crate::error::{check, Error, Result};

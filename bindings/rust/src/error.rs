@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Errors: a status of the C library, with its name, meaning and remedy in words.
 
 use quoit_sys as sys;

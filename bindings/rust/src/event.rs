@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events, what a program is told, and the batch that a turn brings.
 
 use crate::error::{check_event, Error, Result};

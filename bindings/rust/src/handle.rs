@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Handles: 64-bit generational names of objects.
 
 use quoit_sys as sys;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A thread-per-core I/O runtime for Linux, over io_uring or epoll.
 //!
 //! Two ways to use it:

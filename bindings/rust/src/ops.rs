@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The op array of a worker: what a program asks is written here and taken by the next turn.
 
 use crate::error::{check, Error, Result};

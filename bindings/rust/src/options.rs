@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What listen, open and post take.
 
 use crate::handle::Handle;

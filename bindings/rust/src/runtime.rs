@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runtimes: the choice of a driver, and what all workers share.
 
 use crate::error::{check, Error, Result};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A worker's counters, and what this machine lets quoit use.
 
 use crate::error::{check, Result};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Workers on threads of the library: named, pinned if asked, all signals blocked. Here C calls Rust.
 
 use crate::error::{check, Result};

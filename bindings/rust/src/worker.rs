@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Workers driven by the caller's thread, a batch at a time.
 
 use crate::ask::nanos;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The batch API: echo on every driver, with the sizes that hurt.
 
 mod common;

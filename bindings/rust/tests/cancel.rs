@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Futures may be dropped at any time: each kind of operation, before its first turn, while it is under way, and when it is
 //! done. Afterwards nothing is left: no operation, no object, no memory of ours in use.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stale, foreign and made-up handles, given to every operation and call: a clear error, and nothing crashes.
 //! QUOIT_HANDLE_TRIES says how many (default 20,000).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Work on the blocking pool: native functions described at run time, and closures.
 
 mod common;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A panic in a program's code stops the worker cleanly and goes on in the caller.
 
 mod common;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters, the probe, the log, the driver that ran.
 
 mod common;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Timers of the executor, tasks, and wakes from other threads.
 
 mod common;

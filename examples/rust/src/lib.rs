@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What both services share: arguments, the signal that ends them, and the line they say goodbye with.
 
 use quoit::{Driver, Runtime, Stats, WorkerBuilder};

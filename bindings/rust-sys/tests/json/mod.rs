@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the JSON that C writes: objects, arrays, plain texts, whole numbers.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The heart of an executor: it turns the worker, gives each event to the operation that it answers, and runs the tasks that
 //! this woke.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files. A file has no cursor: each read and write names its position.
 
 use super::core::{current, Core};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Received bytes: leases that last as long as they are held, chunks that last as long as the turn, and what can be sent.
 
 use super::core::Core;

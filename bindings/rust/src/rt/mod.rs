@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A small executor for one thread. The worker's events wake tasks directly, and everything that the tasks of one round ask
 //! for goes to the kernel in the call that waits for the next events.
 //!

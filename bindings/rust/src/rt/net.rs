@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Listeners and streams.
 
 use super::core::{current, Core};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One operation as a future. Dropping it cancels the operation; its memory stays in its slot until the last event.
 
 use super::core::Core;

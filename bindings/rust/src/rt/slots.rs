@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The operations under way: who waits for each, and the memory that each owns until its last event.
 
 use super::core::Core;

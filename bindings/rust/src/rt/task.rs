@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tasks: futures that run beside the root one, named by a small index.
 
 use super::core::{current, Core};

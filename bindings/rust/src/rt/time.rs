@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time: sleeping, limits, intervals. The resolution is 1 ms; nothing fires early.
 
 use super::core::{current, Core};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Work for the blocking pool: Rust closures and native functions.
 
 use super::core::current;

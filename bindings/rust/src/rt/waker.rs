@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Wakers that are an index: a worker's number and a task's slot in one word. Cloning and dropping one costs nothing, and one
 //! that outlives its task or its executor wakes nobody, or some other task once more than needed.
 

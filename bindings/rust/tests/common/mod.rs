@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the tests share: every driver that this machine has, a limit of time, bytes that can be checked.
 #![allow(dead_code)]
 

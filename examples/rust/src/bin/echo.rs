@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A TCP echo over batches: `echo HOST:PORT [--driver D] [--buffers N] [--events N]`.
 //!
 //! Each tick brings a batch of events; the answers go to the kernel with the call that waits for the next one. What was

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file server over async: `files HOST:PORT DIRECTORY [--driver D] [--buffers N] [--events N]`.
 //!
 //! A client sends `GET path` and a newline, as often as it likes; the answer is the length, a newline and the bytes, or `-1`, a
@@ -23,7 +24,7 @@ struct Server {
 }
 
 /// One connection: its requests, answered one after the other. What cannot be answered ends it.
-async fn session(server: Rc<Server>, stream: Stream) -> Result<()> {
+async fn connection(server: Rc<Server>, stream: Stream) -> Result<()> {
     let mut line = Vec::new();
     while let Some(received) = stream.recv().await? {
         for &byte in received.iter() {
@@ -90,7 +91,7 @@ async fn refuse(stream: &Stream, message: &str) -> Result<()> {
 async fn accept(server: Rc<Server>, listener: Listener) -> Result<()> {
     loop {
         let stream = listener.accept().await?;
-        rt::spawn(session(Rc::clone(&server), stream));
+        rt::spawn(connection(Rc::clone(&server), stream));
     }
 }
 
