@@ -34,10 +34,12 @@ if [ "${1:-}" != --check ]; then
     exit 0
 fi
 # One declaration a line, so that a difference can be read.
-for file in "$committed" "$new"; do
-    tr -d ' \n\t,' <"$file" | tr ';{}' '\n\n\n' >"$new.$(basename "$file")"
-done
-if ! diff -u "$new.bindings.rs" "$new.$(basename "$new")"; then
+plain() {
+    tr -d ' \n\t,' <"$1" | sed 's/[;{}]/&\n/g'
+}
+plain "$committed" >"$new.old"
+plain "$new" >"$new.now"
+if ! diff -u "$new.old" "$new.now"; then
     echo "bindgen.sh: src/bindings.rs is not what the headers say now; run ./bindgen.sh" >&2
     exit 1
 fi
