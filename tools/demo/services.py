@@ -44,7 +44,7 @@ def find(name: str, *folders: str) -> str:
 def build_clients() -> Path:
     OUT.mkdir(parents=True, exist_ok=True)
     client = OUT / "client"
-    run(["cc", "-O2", "-Wall", "-Wextra", "-o", str(client), str(ROOT / "tools/demo/client.c")], ROOT)
+    run(["cc", "-O2", "-Wall", "-Wextra", "-o", str(client), str(ROOT / "tools/demo/client.c"), "-luring"], ROOT)
     return client
 
 
