@@ -7,8 +7,10 @@ Examples: ./dev mutants    ./dev mutants --only "MORE is lost"    ./dev mutants 
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -59,20 +61,38 @@ def build() -> str:
     return "" if done.returncode == 0 else done.stdout[-3000:] + done.stderr[-1000:]
 
 
+def first_failure(driver: str) -> str:
+    """Runs the suite on a driver up to the first test that fails; its line, or empty."""
+    command = [str(OBJECTS / "quoit-conformance"), "--driver", driver]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "QUOIT_DRIVER": driver},
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        watchdog = threading.Timer(SUITE_SECONDS, os.killpg, (process.pid, signal.SIGKILL))
+        watchdog.start()
+        try:
+            for line in process.stdout:
+                if line.startswith("not ok"):
+                    # Nothing more is to be learnt, and tests that hang would take their time.
+                    os.killpg(process.pid, signal.SIGKILL)
+                    return line.strip()
+        finally:
+            watchdog.cancel()
+        return "" if process.wait() == 0 else f"the suite ended with {process.returncode}"
+
+
 def suite() -> str:
     """How the suite noticed: a test's line, or empty when it passed everywhere."""
     for driver in DRIVERS:
-        try:
-            done = shell(
-                [str(OBJECTS / "quoit-conformance"), "--driver", driver],
-                timeout=SUITE_SECONDS,
-                env={**os.environ, "QUOIT_DRIVER": driver},
-            )
-        except subprocess.TimeoutExpired:
-            return f"{driver}: the suite did not end"
-        if done.returncode != 0:
-            failed = [line for line in done.stdout.splitlines() if line.startswith("not ok")]
-            return f"{driver}: {failed[0] if failed else done.stdout[-200:]} ({len(failed)} failed)"
+        line = first_failure(driver)
+        if line:
+            return f"{driver}: {line}"
     return ""
 
 
