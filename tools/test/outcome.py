@@ -136,6 +136,18 @@ def read_go(text: str, work: Path) -> Outcome:
     return outcome
 
 
+def readable(text: str) -> list[str]:
+    """The lines of an output to show for a failure: what `go test -json` wraps is unwrapped."""
+    lines = []
+    for line in text.splitlines():
+        if line.startswith('{"Time"'):
+            line = json.loads(line).get("Output", "").rstrip("\n")
+            if not line or line.lstrip().startswith(("=== ", "--- PASS")):
+                continue
+        lines.append(line)
+    return lines
+
+
 def read_cargo(text: str, work: Path) -> Outcome:
     """One 'test result' line for each test program and for the examples in the documentation."""
     outcome = Outcome()

@@ -22,7 +22,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 
 import results  # noqa: E402
 import suites  # noqa: E402
-from outcome import Outcome  # noqa: E402
+from outcome import Outcome, readable  # noqa: E402
 
 LOGS = results.BUILD / "test-logs"
 TAIL = 60
@@ -88,7 +88,7 @@ def run_suite(suite: suites.Suite) -> Outcome:
             part.failed = 1
         if part.failed:
             wrongs.append(f"{wrong or name + ': tests failed'}; the end of {path.relative_to(results.ROOT)}:")
-            wrongs += path.read_text(errors="replace").splitlines()[-TAIL:]
+            wrongs += readable(path.read_text(errors="replace"))[-TAIL:]
         total.add(part)
     if suite.driver and total.driver_ran != suite.driver:
         total.failed += 1
