@@ -18,5 +18,7 @@ int64_t quoit_file_size(quoit_worker *pointer, quoit_handle handle) {
     QT_COUNT(w, system_calls, 1);
     if (fstat(file->fd, &info) != 0)
         return -errno;
+    if (S_ISDIR(info.st_mode))
+        return -EISDIR;
     return S_ISREG(info.st_mode) ? info.st_size : -ESPIPE;
 }

@@ -49,7 +49,7 @@ static const qt_status_text texts[] = {
     OURS(QUOIT_E_CLOSING, CLOSED, "The object or worker is closing and takes no new ops.", "Wait for the close's event."),
     ERRNO(EPERM, SYSTEM, "Operation not permitted.",
           "For io_uring: allow io_uring_setup, _enter and _register in the seccomp profile, and look at kernel.io_uring_disabled."),
-    ERRNO(ENOENT, SYSTEM, "No such file, or no matching op.", "Check the path or the user_data."),
+    ERRNO(ENOENT, SYSTEM, "There is none of that name.", "Check the path; for a cancel, the user_data: no such op is in flight."),
     ERRNO(EINTR, RETRY, "Interrupted by a signal.", "Try again."),
     ERRNO(EIO, SYSTEM, "Input or output error.", "Look at the device and the kernel log."),
     ERRNO(EBADF, USAGE, "Bad file descriptor.", "Pass an open descriptor."),

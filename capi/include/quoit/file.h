@@ -22,7 +22,7 @@ extern "C" {
 #define QUOIT_OPEN_SYNC 0x100
 #define QUOIT_OPEN_DIRECT 0x200
 
-/* Size in bytes of an open file, from fstat(2). Owner thread. Errors: as ops; -ESPIPE for what has no size. Since 0.1. */
+/* Size in bytes of an open file, from fstat(2). Owner thread. Errors: as ops; -EISDIR, or -ESPIPE for what else has no size. Since 0.1. */
 QUOIT_API int64_t quoit_file_size(quoit_worker *worker, quoit_handle file);
 
 #ifdef __cplusplus

@@ -13,7 +13,8 @@ extern "C" {
  * A snapshot. Grows at its end: set struct_size before the call; the library fills what both know. Counters count from the
  * worker's creation. system_calls: every system call that the worker's thread made inside the library. crossings: calls of
  * quoit_turn, _turn_nb, quoit_submit, and batch callbacks. tick_ns_hist[i]: turns whose own work (without the wait) took less
- * than 2^(i+10) ns; the last holds the rest.
+ * than 2^(i+10) ns; the last holds the rest. park_ns: time inside calls that were allowed to wait. buffers_total and buffers_free count pool
+ * buffers, buffers_kept is bytes of buffers that are kept or pinned, send_bytes_queued what all streams owe.
  */
 typedef struct quoit_stats {
     uint32_t struct_size;
