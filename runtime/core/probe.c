@@ -85,9 +85,18 @@ static bool on_uring(const findings *f) {
     return f->driver >= QUOIT_DRIVER_URING_DEFER && f->driver <= QUOIT_DRIVER_URING_PLAIN;
 }
 
+static bool no_ring(const findings *f) {
+    return f->trials[0].failed == QT_TRIAL_SETUP && f->trials[0].error != -EINVAL && f->trials[0].error < 0;
+}
+
 static void try_rungs(findings *f) {
     f->best = &f->trials[0];
     for (int rung = 0; rung < QT_RING_RUNGS; rung++) {
+        if (no_ring(f)) {
+            f->trials[rung] = f->trials[0]; /* what refuses every ring is not asked again */
+            f->trials[rung].rung = (enum qt_ring_rung)rung;
+            continue;
+        }
         qt_ring_try((enum qt_ring_rung)rung, &f->trials[rung]);
         if (f->trials[rung].failed > f->best->failed)
             f->best = &f->trials[rung];
@@ -104,7 +113,9 @@ static void tell_rungs(findings *f) {
         bool works = trial->failed == QT_TRIAL_STEPS;
         bool used = f->driver == QUOIT_DRIVER_URING_DEFER + rung;
         qt_trial_explain(trial, &f->limits, reason, sizeof reason, fix, sizeof fix);
-        if (works)
+        if (no_ring(f))
+            snprintf(reason, sizeof reason, "No ring can be set up: see io_uring_setup.");
+        else if (works)
             snprintf(reason, sizeof reason, "It works%s.",
                      used ? " and is used" : "; another driver is used");
         add(f, qt_ring_rung_names[rung],
