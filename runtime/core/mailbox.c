@@ -64,6 +64,11 @@ void qt_mailbox_open(qt_mailbox *box, void *worker) {
     }
 }
 
+bool qt_mailbox_shut(qt_mailbox *box) {
+    qt_letter *head = NULL;
+    return atomic_compare_exchange_strong(&box->head, &head, CLOSED) || head == CLOSED;
+}
+
 void qt_mailbox_close(qt_mailbox *box, void *worker) {
     qt_letter *letter = atomic_exchange(&box->head, CLOSED);
     if (letter == CLOSED)

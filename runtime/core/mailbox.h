@@ -36,6 +36,7 @@ bool qt_mailbox_put(qt_mailbox *box, qt_letter *letter); /* false: closed */
 
 bool qt_mailbox_empty(qt_mailbox *box);
 void qt_mailbox_open(qt_mailbox *box, void *worker);  /* reads all letters that are there now */
+bool qt_mailbox_shut(qt_mailbox *box);                /* if it is empty no letter comes any more; false: open it first */
 void qt_mailbox_close(qt_mailbox *box, void *worker); /* discards what is left; later puts fail */
 
 #endif

@@ -25,8 +25,10 @@ static bool room(const qt_worker *w) {
     return w->batch->nevents < w->batch->events_max;
 }
 
-static bool drained(const qt_worker *w) {
-    return w->draining && w->handles.live == 0 && w->pendings.live == 0 && w->queue.count == 0 && w->batch->nevents == 0;
+/* The mailbox is shut with it: a post that came too late is told so, one that was taken has its event. */
+static bool drained(qt_worker *w) {
+    return w->draining && w->handles.live == 0 && w->pendings.live == 0 && w->queue.count == 0 && w->batch->nevents == 0 &&
+           qt_mailbox_shut(&w->mailbox);
 }
 
 static bool starved_can_go_on(const qt_worker *w) {
