@@ -294,10 +294,13 @@ static void destroyed_in_a_child(void **state) {
     (void)state;
     qt_pool *pool;
     qt_job job = job_of(run_through_gate);
+    qt_job short_job = job_of(run_at_once);
     int status;
     assert_int_equal(qt_pool_create(2, 4, &pool), 0);
     assert_int_equal(qt_pool_submit(pool, &job), 0);
     await(&waiting, 1);
+    assert_int_equal(qt_pool_submit(pool, &short_job), 0);
+    await(&finished, 1); /* one thread runs, the other is idle */
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -308,7 +311,7 @@ static void destroyed_in_a_child(void **state) {
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     open_gate();
     qt_pool_destroy(pool, false);
-    assert_int_equal(finished, 1);
+    assert_int_equal(finished, 2);
 }
 
 int main(void) {
