@@ -260,7 +260,7 @@ static void tell_memlock(findings *f) {
                     : "",
         "%" PRIu64 " bytes is the limit for this user, whose rings take %" PRIu64
         "; a worker's ring needs %" PRIu64 ", so %" PRIu64 " more fit (kernels before 6.14 charge nothing).",
-        l->memlock, used, need, left / need);
+        l->memlock, used, need, need > 0 ? left / need : 0);
 }
 
 static void tell_limits(findings *f) {

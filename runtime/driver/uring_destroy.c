@@ -9,7 +9,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <quoit/runtime.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -64,9 +64,10 @@ static void receives_survive_overflow(void **state) {
         rig_pair(fds[i]);
         reqs[i] = rig_recv(&rig, fds[i][0], QT_REQ_MULTISHOT);
     }
-    for (uint8_t round = 0; round < ROUNDS; round++) {
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        uint8_t byte = (uint8_t)round;
         for (int i = 0; i < PAIRS; i++)
-            rig_write(fds[i][1], &round, 1);
+            rig_write(fds[i][1], &byte, 1);
         rig_tick(&rig, 0, 0); /* all complete before the first is taken */
         for (unsigned seen = 0; seen < PAIRS;) {
             rig_until(&rig, rig.read + 1);
