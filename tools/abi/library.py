@@ -150,7 +150,12 @@ class Builder:
             os.utime(target)
         else:
             fresh = self.cache / f"{key}.{os.getpid()}.new"
-            must([CC, *flags, f"-ffile-prefix-map={tree}=.", "-c", source, "-o", fresh], cwd=tree)
+            command = [CC, *flags, f"-ffile-prefix-map={tree}=.", "-x", "cpp-output", "-c", "-", "-o", str(fresh)]
+            compiled = subprocess.run(
+                command, cwd=tree, input=done.stdout, capture_output=True, timeout=120, check=False
+            )
+            if compiled.returncode != 0:
+                raise BuildError(compiled.stderr.decode())
             fresh.rename(target)
             self.compiled += 1
         return target
