@@ -134,6 +134,7 @@ setup_tests() {
     setup_need dpkg-dev setup_in_path dpkg-gensymbols
     setup_need abigail-tools setup_in_path abidw
     setup_need abi-dumper setup_in_path abi-dumper
+    setup_need universal-ctags setup_in_path ctags
     setup_need abi-compliance-checker setup_in_path abi-compliance-checker
     setup_packages
 }

@@ -14,7 +14,19 @@ MACROS = "macros.txt"
 SYMBOLS = "symbols.txt"
 LAYOUT = "layout.json"
 FILES = (LIBRARY_DUMP, TYPES_DUMP, SECOND_DUMP, MACROS, SYMBOLS, LAYOUT)
-TOOLS = (CC, "cmake", "ninja", "nm", "abidw", "abidiff", "abicompat", "abi-dumper", "abi-compliance-checker", "swig")
+TOOLS = (
+    CC,
+    "cmake",
+    "ninja",
+    "nm",
+    "abidw",
+    "abidiff",
+    "abicompat",
+    "abi-dumper",
+    "ctags",
+    "abi-compliance-checker",
+    "swig",
+)
 
 # What makes two dumps of the same source equal, whatever folder they were made in.
 _ABIDW = [
