@@ -70,10 +70,10 @@ quoit_status qt_thread_start(qt_worker *w, quoit_batch_fn on_batch, void *ctx) {
 }
 
 quoit_status qt_thread_join(qt_worker *w) {
+    if (atomic_load(&w->owner) == (uintptr_t)pthread_self() && w->in_turn)
+        return QUOIT_E_REENTER;
     if (!atomic_load(&w->threaded))
         return QUOIT_E_ARGUMENT;
-    if (pthread_equal(w->thread, pthread_self()))
-        return QUOIT_E_REENTER;
     bool yes = true;
     if (!atomic_compare_exchange_strong(&w->threaded, &yes, false))
         return QUOIT_E_BUSY;

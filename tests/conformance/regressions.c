@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* regressions.c: faults that were found by trying to break the library, each with the least that shows it. */
+#define _GNU_SOURCE
+#include "check.h"
+#include "groups.h"
+#include "ops.h"
+#include "peer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Events wait inside while the batch holds one and NOPs come first: what is done meanwhile is not told yet. */
+static const quoit_worker_options one_event = {.events_max = 1, .ops_max = 64};
+
+static void queue_nops(struct pump *pump, int count) {
+    for (int i = 0; i < count; i++)
+        op_simple(pump, QUOIT_OP_NOP, 0);
+}
+
+static uint64_t open_null(struct pump *pump) {
+    quoit_op *op = op_new(pump, QUOIT_OP_OPEN, 0);
+    op->addr = (uint64_t)(uintptr_t) "/dev/null";
+    op->len = 9;
+    op->arg = QUOIT_OPEN_READ | QUOIT_OPEN_WRITE;
+    return op->user_data;
+}
+
+/* The kernel had connected or opened before the stop: its handle came when every object was closed already. */
+static void stop_when_connect_has_won(void) {
+    struct pump pump;
+    quoit_addr addr = addr_unix("@quoit-regression-connect");
+    pump_open(&pump, &one_event);
+    int listener = peer_listen(&addr, 8);
+    queue_nops(&pump, 8);
+    quoit_op *op = op_new(&pump, QUOIT_OP_CONNECT, 0);
+    op->addr = (uint64_t)(uintptr_t)&addr;
+    op->len = sizeof addr;
+    pump_turn_nb(&pump);
+    CHECK_EQ(quoit_stop(pump.handle), 0);
+    pump_close(&pump);
+    close(listener);
+}
+
+static void stop_when_open_has_won(void) {
+    struct pump pump;
+    pump_open(&pump, &one_event);
+    queue_nops(&pump, 40);
+    open_null(&pump);
+    for (int i = 0; i < 20; i++)
+        pump_turn(&pump, 1000000);
+    CHECK_EQ(quoit_stop(pump.handle), 0);
+    pump_close(&pump);
+}
+
+struct closing {
+    struct pump pump;
+    int number; /* of the file's descriptor */
+};
+
+static void *close_untold(void *arg) {
+    struct closing *c = arg;
+    c->number = dup(0);
+    close(c->number);
+    quoit_event opened = op_must(&c->pump, open_null(&c->pump), 0);
+    queue_nops(&c->pump, 8);
+    op_close(&c->pump, opened.value, 0);
+    pump_turn_nb(&c->pump);
+    return NULL;
+}
+
+/* The number was free for others from the kernel's close on: the worker's end must not close it once more. */
+static void destroy_when_closed_untold(void) {
+    struct closing c;
+    pump_open(&c.pump, &one_event);
+    thread_join(thread_start(close_untold, &c));
+    int others = dup(0);
+    CHECK_EQ(others, c.number);
+    pump_abandon(&c.pump);
+    CHECK(fcntl(others, F_GETFD) >= 0);
+    close(others);
+}
+
+static void empty_send_without_a_region(void) {
+    struct pump pump;
+    static char data[4096];
+    quoit_worker_options options = {.scratch_len = 1 << 16, .send_arena = 1 << 16};
+    pump_open(&pump, &options);
+    struct link slow = link_open(&pump), idle = link_open(&pump);
+    while (pump.batch->scratch_len != 0) {
+        pump_check_time(&pump, "a region that stays pinned", __FILE__, __LINE__);
+        quoit_op *op = op_new(&pump, QUOIT_OP_SEND, slow.stream);
+        op->flags = QUOIT_OPF_ARENA_SEND;
+        op->addr = pump.batch->scratch_off;
+        op->len = 1 << 16;
+        pump_turn_nb(&pump);
+    }
+    quoit_op *op = op_new(&pump, QUOIT_OP_SEND, idle.stream);
+    op->flags = QUOIT_OPF_ARENA_SEND;
+    op->addr = pump.batch->scratch_off;
+    op_must(&pump, op->user_data, 0);
+    op_must(&pump, op_send(&pump, idle.stream, data, sizeof data, 0), sizeof data);
+    link_close(&pump, &slow);
+    link_close(&pump, &idle);
+    pump_close(&pump);
+}
+
+/* A turn that does not wait ends though each of its rounds leaves work for the next. */
+static void input_after_close_is_read_in_parts(void) {
+    struct pump pump;
+    pump_open(&pump, NULL);
+    struct link link = link_open(&pump);
+    size_t queued = peer_fill(link.fd, 1);
+    uint64_t closed = op_close(&pump, link.stream, 0);
+    uint64_t before = stats_of(&pump).system_calls;
+    pump_turn_nb(&pump);
+    uint64_t calls = stats_of(&pump).system_calls - before;
+    printf("fill %zu calls %llu\n", queued, (unsigned long long)calls);
+    if (queued > 2 << 20)
+        CHECK(calls < 40);
+    close(link.fd);
+    op_must(&pump, closed, 0);
+    pump_close(&pump);
+}
+
+static const struct test_case cases[] = {
+    {"stop_when_connect_has_won", stop_when_connect_has_won},
+    {"stop_when_open_has_won", stop_when_open_has_won},
+    {"destroy_when_closed_untold", destroy_when_closed_untold},
+    {"empty_send_without_a_region", empty_send_without_a_region},
+    {"input_after_close_is_read_in_parts", input_after_close_is_read_in_parts},
+};
+
+TEST_GROUP(regressions, cases);
