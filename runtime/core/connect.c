@@ -33,8 +33,11 @@ static void connect_done(qt_req *req, const qt_completion *c) {
     qt_worker *w = p->worker;
     p->req = NULL;
     qt_req_free(&w->requests, req);
-    if (c->res < 0) {
-        end_connect(p, p->verdict && c->res == -ECANCELED ? p->verdict : c->res, 0);
+    int32_t res = c->res;
+    if (res >= 0 && w->draining)
+        res = -ECANCELED; /* a stop has closed its objects already: one that came now would never be closed */
+    if (res < 0) {
+        end_connect(p, p->verdict && res == -ECANCELED ? p->verdict : res, 0);
         return;
     }
     int error;

@@ -105,6 +105,10 @@ static void open_done(qt_req *req, const qt_completion *c) {
     qt_pending *p = req->owner;
     qt_worker *w = p->worker;
     int64_t result = take_result(p, c);
+    if (result >= 0 && w->draining) {
+        close((int)result); /* a stop has closed its objects already: one that came now would never be closed */
+        result = p->verdict;
+    }
     if (result < 0) {
         end_file_op(p, result, 0);
         return;
