@@ -52,6 +52,7 @@ static void submit_close(qt_object *object) {
     qt_req *req = qt_request(w, QT_REQ_CLOSE, object->fd, object, closed);
     if (req == NULL)
         abort(); /* a descriptor that can be neither used nor closed */
+    object->fd = -1; /* the driver's now: once closed, its number is somebody else's */
     qt_submit(w, req);
 }
 

@@ -126,7 +126,8 @@ typedef struct qt_driver_ops {
     /* The owner thread's first call. 0 or -errno. */
     int (*enable)(qt_driver *d);
 
-    /* Frees all. Requests in flight are given up without a completion, after the kernel has let go of their memory.
+    /* Frees all. Requests in flight are given up without a completion, after the kernel has let go of their memory; a CLOSE is
+     * performed all the same, and once.
      * forked: this is a child; close the fds, touch no ring. */
     void (*destroy)(qt_driver *d, bool forked);
 

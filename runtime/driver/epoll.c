@@ -281,6 +281,9 @@ static void epoll_destroy(qt_driver *d, bool forked) {
     qt_epoll *e = (qt_epoll *)d;
     (void)
         forked; /* the same: the interest list is shared with the parent, but close only drops our reference */
+    for (const qt_req *req = e->fresh.head; req != NULL; req = req->next)
+        if (req->code == QT_REQ_CLOSE)
+            close(req->fd);
     if (e->fd >= 0)
         close(e->fd);
     if (e->wake_fd >= 0)

@@ -25,6 +25,16 @@ static void drop_waiting(qt_uring *u) {
     u->backlog = u->cancels = u->ended = (qt_uring_list){0};
 }
 
+/* Entries that the kernel never took. */
+static void close_unsubmitted(const qt_uring *u) {
+    const struct io_uring_sq *sq = &u->ring.sq;
+    for (unsigned at = io_uring_smp_load_acquire(sq->khead); at != sq->sqe_tail; at++) {
+        const struct io_uring_sqe *sqe = &sq->sqes[at & sq->ring_mask];
+        if (sqe->opcode == IORING_OP_CLOSE)
+            close(sqe->fd);
+    }
+}
+
 static void let_go(qt_uring *u, const struct io_uring_cqe *cqe) {
     qt_req *req = qt_uring_request(u, cqe);
     assert(req != NULL && u->in_flight > 0);
@@ -96,6 +106,7 @@ static void close_fds(qt_uring *u) {
 
 void qt_uring_destroy(qt_driver *d, bool forked) {
     qt_uring *u = (qt_uring *)d;
+    drop_waiting(u);
     if (forked) {
         /* The child has no mapping of ring and buffer ring (MADV_DONTFORK); their addresses may be another's by now. */
         close(u->ring.ring_fd);
@@ -103,10 +114,11 @@ void qt_uring_destroy(qt_driver *d, bool forked) {
         free(u);
         return;
     }
-    drop_waiting(u);
     bool settled = !atomic_load(&u->enabled) || settle(u);
-    if (u->have_ring)
+    if (u->have_ring) {
+        close_unsubmitted(u);
         io_uring_queue_exit(&u->ring);
+    }
     close_fds(u);
     if (!settled) {
         if (u->options.host.leaked != NULL)
