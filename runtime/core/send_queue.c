@@ -152,7 +152,8 @@ static int written(qt_stream *s, qt_pending *p, qt_chain *chain, const quoit_op 
     }
     if (total > UINT32_MAX)
         return *field = QUOIT_FIELD_LEN, QUOIT_E_LIMIT;
-    bool in_place = (op->flags & QUOIT_OPF_ARENA_SEND) && s->send_head == NULL && s->send_req == NULL;
+    /* No bytes pin no region: there may be none. */
+    bool in_place = (op->flags & QUOIT_OPF_ARENA_SEND) && total > 0 && s->send_head == NULL && s->send_req == NULL;
     if (!(op->flags & QUOIT_OPF_BORROW) && !in_place)
         return add_copy(s, p, chain, slices, n, total);
     for (uint32_t i = 0; i < n; i++) {
