@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #define GREASE_EVERY 7
+/* Rounds of a turn whose time is over, while each finds work for the next: what a peer sends after a close has no end. */
+#define LATE_ROUNDS 16
 
 void qt_wake(qt_worker *w) {
     /* Only a sleeper needs the kernel. The mailbox was written before this is read: both are sequentially consistent. */
@@ -166,6 +168,7 @@ quoit_status qt_turn(qt_worker *w, uint32_t nops, int64_t timeout_ns, bool may_b
     uint64_t parked = w->stats.park_ns;
     int64_t until = !may_block || timeout_ns == 0 ? 0 : timeout_ns < 0 ? -1 : timeout_ns > INT64_MAX - from ? INT64_MAX : from + timeout_ns;
     bool interrupted = false;
+    unsigned late_rounds = 0;
     batch->nevents = 0;
     batch->nops = 0;
     batch->tick++;
@@ -179,7 +182,8 @@ quoit_status qt_turn(qt_worker *w, uint32_t nops, int64_t timeout_ns, bool may_b
         qt_events_move(w);
         if (batch->nevents > 0 || interrupted || drained(w))
             break;
-        if (until == 0 ? !work_waits(w) : until > 0 && qt_now(w) >= until && !work_waits(w))
+        bool late = until == 0 || (until > 0 && qt_now(w) >= until);
+        if (late && (!work_waits(w) || ++late_rounds == LATE_ROUNDS))
             break;
     }
     deliver(w, interrupted);
