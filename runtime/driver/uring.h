@@ -37,6 +37,7 @@ typedef struct qt_uring {
     bool wake_armed;
     atomic_bool waiting;
     uint64_t wakes_seen;
+    uint64_t host_wakes; /* when this turn's harvest began */
     uint64_t wake_value;
     /* hosting: the eventfd that the ring signals (another one, since the read would signal itself), and what the host polls */
     atomic_int signal_fd;

@@ -118,7 +118,9 @@ int qt_uring_host_fd(qt_driver *d) {
 }
 
 void qt_uring_host_begin(qt_driver *d) {
-    io_uring_cq_eventfd_toggle(&((qt_uring *)d)->ring, false);
+    qt_uring *u = (qt_uring *)d;
+    u->host_wakes = __atomic_load_n(&d->wakes, __ATOMIC_SEQ_CST);
+    io_uring_cq_eventfd_toggle(&u->ring, false);
 }
 
 /*
@@ -167,8 +169,10 @@ void qt_uring_host_end(qt_driver *d, bool left, int64_t deadline_ns) {
     }
     io_uring_cq_eventfd_toggle(&u->ring, true);
     atomic_thread_fence(memory_order_seq_cst);
-    /* What completed while the descriptor was silent would never signal it. The write is an edge also when it is readable. */
-    if (again || qt_uring_pending(d) || poll_is_due(u)) {
+    /* What completed while the descriptor was silent would never signal it, and a wake that came after core looked into its mailbox
+     * may have been cleared. The write is an edge also when it is readable. */
+    bool woken = __atomic_load_n(&d->wakes, __ATOMIC_SEQ_CST) != u->host_wakes;
+    if (again || woken || qt_uring_pending(d) || poll_is_due(u)) {
         d->system_calls++;
         write_one(fd);
     }
