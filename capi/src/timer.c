@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-#include <quoit/timer.h>
-
-#include "sys/clock.h"
+#include "core/worker.h"
 
 int64_t quoit_now(uint32_t clock) {
-    return clock > QUOIT_CLOCK_WALL ? QUOIT_E_ARGUMENT : qt_clock_ns(clock);
+    return clock > QUOIT_CLOCK_WALL ? QUOIT_E_ARGUMENT : qt_clock(clock);
 }

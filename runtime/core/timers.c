@@ -31,6 +31,10 @@ static void end_timer(qt_timer_object *t, qt_pending *p, int64_t result) {
         qt_timer_object_free(t);
 }
 
+int64_t qt_clock(uint32_t clock) {
+    return qt_clock_ns(clock);
+}
+
 static void expired(qt_timer *timer) {
     qt_timer_object *t = qt_container(timer, qt_timer_object, timer);
     qt_worker *w = t->object.worker;

@@ -133,6 +133,11 @@ typedef struct qt_event_queue {
     uint32_t capacity; /* power of two */
 } qt_event_queue;
 
+#define QT_OWNER_TO_BE UINTPTR_MAX
+#define QT_OWNER_ENDED (-1)
+
+enum { QT_THREAD_NONE, QT_THREAD_RUNS, QT_THREAD_JOINING };
+
 struct qt_worker {
     qt_shell *shell;
     qt_runtime *runtime;
@@ -145,8 +150,8 @@ struct qt_worker {
     uint64_t handle;
     uint8_t id;
 
-    atomic_uintptr_t owner; /* pthread_self of the owner; 0 none yet */
-    int owner_tid;
+    atomic_uintptr_t owner; /* qt_self of the owner; 0 none yet; QT_OWNER_TO_BE */
+    atomic_int owner_tid;   /* 0 not known yet; QT_OWNER_ENDED */
     bool enabled;
     bool filling;   /* events may go straight into the batch */
     bool draining;
@@ -155,7 +160,9 @@ struct qt_worker {
     atomic_bool in_turn; /* also while quoit_run runs */
     atomic_bool stop;
     atomic_int sleeping;
-    atomic_bool threaded; /* a thread of the library runs it and is not joined */
+    pthread_mutex_t life_lock; /* start against end */
+    bool ended;                /* under it: somebody destroys this worker */
+    atomic_int threaded;       /* QT_THREAD_*: a thread of the library runs it */
     pthread_t thread;
     quoit_batch_fn on_batch;
     void *on_batch_ctx;
@@ -243,6 +250,9 @@ quoit_status qt_handle_find(qt_worker *w, uint64_t handle, uint32_t kinds, qt_ob
 
 /* post.c: looks a worker up from any thread; leave the shell afterwards */
 quoit_status qt_worker_of_handle(uint64_t handle, qt_shell **shell, qt_worker **out);
+
+/* timers.c: one of QUOIT_CLOCK_*, now */
+int64_t qt_clock(uint32_t clock);
 
 /* cancel.c */
 void qt_op_cancel(qt_worker *w, const quoit_op *op, qt_object *object);
