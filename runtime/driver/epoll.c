@@ -279,8 +279,8 @@ static int epoll_enable(qt_driver *d) {
 
 static void epoll_destroy(qt_driver *d, bool forked) {
     qt_epoll *e = (qt_epoll *)d;
-    (void)
-        forked; /* the same: the interest list is shared with the parent, but close only drops our reference */
+    /* In a child the same: the set is shared with the parent, but close drops only our reference to it. */
+    (void)forked;
     for (const qt_req *req = e->fresh.head; req != NULL; req = req->next)
         if (req->code == QT_REQ_CLOSE)
             close(req->fd);

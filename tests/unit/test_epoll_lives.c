@@ -240,10 +240,19 @@ static void destroy_with_all_in_flight(void **state) {
     rig_recv(&rig, fds[0], QT_REQ_MULTISHOT);
     block_sends(&rig, fds[0], &blocked);
     rig_submit(&rig, rig_req(&rig, QT_REQ_NOP, -1));
+    int performed = dup(fds[1]);
+    int queued = dup(fds[1]);
+    rig_submit(&rig, rig_req(&rig, QT_REQ_CLOSE, performed));
+    rig_tick(&rig, 0, 0);
+    assert_int_equal(dup2(fds[1], performed), performed); /* the number is somebody else's now */
+    rig_submit(&rig, rig_req(&rig, QT_REQ_CLOSE, queued));
     unsigned told = rig.count;
     qt_req_table requests = rig.requests;
     rig.d->ops->destroy(rig.d, false);
     assert_int_equal(rig.count, told); /* given up, not told */
+    assert_int_equal(fcntl(queued, F_GETFD), -1);
+    assert_true(fcntl(performed, F_GETFD) >= 0); /* each is closed once */
+    close(performed);
     qt_req_table_destroy(&requests);
     free(rig.memory);
     free(rig.told);

@@ -166,12 +166,45 @@ static void interrupted_calls_go_on(void **state) {
     close(fds[1]);
 }
 
+struct unwanted {
+    qt_req req;
+    char byte;
+    int32_t result;
+};
+
+static void *read_unwanted(void *argument) {
+    struct unwanted *u = argument;
+    u->result = qt_req_execute(&u->req);
+    return NULL;
+}
+
+/* A read that waits for a pipe ends when it is cancelled, and takes no byte that comes later. */
+static void cancelled_read_of_a_pipe(void **state) {
+    (void)state;
+    int fds[2];
+    pthread_t thread;
+    char byte = 0;
+    assert_int_equal(pipe(fds), 0);
+    struct unwanted u = {.req = {.code = QT_REQ_READ, .fd = fds[0], .len = 1, .offset = -1}};
+    u.req.addr = (uint64_t)(uintptr_t)&u.byte;
+    assert_int_equal(pthread_create(&thread, NULL, read_unwanted, &u), 0);
+    __atomic_store_n(&u.req.cancelled, 1, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+    assert_int_equal(u.result, -ECANCELED);
+    assert_int_equal(write(fds[1], "k", 1), 1);
+    assert_int_equal(read(fds[0], &byte, 1), 1);
+    assert_int_equal(byte, 'k');
+    close(fds[0]);
+    close(fds[1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_stay),
         cmocka_unit_test(stale_ones_are_not_found),
         cmocka_unit_test(files),
         cmocka_unit_test(interrupted_calls_go_on),
+        cmocka_unit_test(cancelled_read_of_a_pipe),
     };
     return cmocka_run_group_tests_name("requests", tests, NULL, NULL);
 }
