@@ -148,11 +148,13 @@ struct sized {
 
 static void sized_structs(void **state) {
     (void)state;
-    struct sized out;
-    struct {
+    static struct sized out;
+    static struct {
         struct sized known;
         uint8_t tail[16];
-    } given = {.known = {.first = 7, .later = 9}};
+    } given;
+    given.known.first = 7;
+    given.known.later = 9;
     given.known.struct_size = sizeof(struct sized);
     assert_int_equal(qt_options_read(&out, sizeof out, V1, &given), 0);
     assert_true(out.first == 7 && out.later == 9);
