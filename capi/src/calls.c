@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "calls.h"
+#include "core/thread.h"
+
+#include <unistd.h>
 
 quoit_status qt_enter_runtime(quoit_runtime *pointer, qt_runtime **out) {
     if (!qt_shell_is_runtime(pointer))
@@ -42,10 +45,12 @@ quoit_status qt_own_worker(quoit_worker *pointer, bool inside, bool claim, qt_wo
         return QUOIT_E_CLOSED;
     if (qt_runtime_forked(w->runtime))
         return QUOIT_E_FORKED;
-    uintptr_t self = (uintptr_t)pthread_self();
+    uintptr_t self = qt_self();
     uintptr_t owner = atomic_load_explicit(&w->owner, memory_order_acquire);
-    if (owner == 0 && claim && atomic_compare_exchange_strong(&w->owner, &owner, self))
+    if (owner == 0 && claim && atomic_compare_exchange_strong(&w->owner, &owner, self)) {
+        atomic_store(&w->owner_tid, gettid());
         owner = self;
+    }
     if (owner != self)
         return QUOIT_E_THREAD;
     if (!inside && w->in_turn)

@@ -93,8 +93,10 @@ quoit_status quoit_worker_fd(quoit_worker *pointer) {
     quoit_status status = qt_enter_worker(pointer, &w);
     if (status != 0)
         return status;
+    pthread_mutex_lock(&w->life_lock); /* several may ask before there is an owner */
     uintptr_t owner = atomic_load(&w->owner);
-    status = owner != 0 && owner != (uintptr_t)pthread_self() ? QUOIT_E_THREAD : w->driver->ops->host_fd(w->driver);
+    status = owner != 0 && owner != qt_self() ? QUOIT_E_THREAD : w->driver->ops->host_fd(w->driver);
+    pthread_mutex_unlock(&w->life_lock);
     qt_leave(pointer);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "thread.h"
 
 #include "../sys/clock.h"
+#include "../sys/task.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,16 +14,26 @@
 
 /* How long a destroyed worker may take to let its objects go in order. */
 #define DRAIN_NS 2000000000
-/* PF_EXITING of the kernel's include/linux/sched.h: a task that is leaving. */
-#define TASK_EXITS 0x4u
+
+uintptr_t qt_self(void) {
+    static atomic_uintptr_t last;
+    static _Thread_local uintptr_t self;
+    if (self == 0)
+        self = atomic_fetch_add(&last, 1) + 1;
+    return self;
+}
 
 static void *thread_main(void *argument) {
     qt_worker *w = argument;
     char name[16];
+    /* Until its start is complete it is no owner. */
+    pthread_mutex_lock(&w->life_lock);
+    pthread_mutex_unlock(&w->life_lock);
     snprintf(name, sizeof name, "quoit-%u", w->id & 0xFFu);
     pthread_setname_np(pthread_self(), name);
-    atomic_store(&w->owner, (uintptr_t)pthread_self());
+    atomic_store(&w->owner_tid, gettid());
     w->in_turn = true;
+    atomic_store(&w->owner, qt_self());
     w->run_result = qt_run(w, w->on_batch, w->on_batch_ctx);
     w->in_turn = false;
     return NULL;
@@ -56,29 +67,31 @@ quoit_status qt_thread_start(qt_worker *w, quoit_batch_fn on_batch, void *ctx) {
     uintptr_t nobody = 0;
     if (w->options.cpu > CPU_SETSIZE)
         return QUOIT_E_ARGUMENT;
+    pthread_mutex_lock(&w->life_lock);
+    int error = QUOIT_E_BUSY;
     /* Claimed for the thread to be, so that nobody turns it meanwhile. */
-    if (!atomic_compare_exchange_strong(&w->owner, &nobody, UINTPTR_MAX))
-        return QUOIT_E_BUSY;
-    w->on_batch = on_batch;
-    w->on_batch_ctx = ctx;
-    int error = create_thread(w);
-    if (error)
-        atomic_store(&w->owner, 0);
-    else
-        atomic_store(&w->threaded, true);
+    if (!w->ended && atomic_compare_exchange_strong(&w->owner, &nobody, QT_OWNER_TO_BE)) {
+        w->on_batch = on_batch;
+        w->on_batch_ctx = ctx;
+        error = create_thread(w);
+        if (error)
+            atomic_store(&w->owner, 0);
+        else
+            atomic_store(&w->threaded, QT_THREAD_RUNS);
+    }
+    pthread_mutex_unlock(&w->life_lock);
     return error;
 }
 
 quoit_status qt_thread_join(qt_worker *w) {
-    if (atomic_load(&w->owner) == (uintptr_t)pthread_self() && w->in_turn)
+    int runs = QT_THREAD_RUNS;
+    if (atomic_load(&w->owner) == qt_self() && w->in_turn)
         return QUOIT_E_REENTER;
-    if (!atomic_load(&w->threaded))
-        return QUOIT_E_ARGUMENT;
-    bool yes = true;
-    if (!atomic_compare_exchange_strong(&w->threaded, &yes, false))
-        return QUOIT_E_BUSY;
+    if (!atomic_compare_exchange_strong(&w->threaded, &runs, QT_THREAD_JOINING))
+        return runs == QT_THREAD_NONE ? QUOIT_E_ARGUMENT : QUOIT_E_BUSY;
     pthread_join(w->thread, NULL);
-    w->owner_tid = 0; /* the kernel may know the task for a moment longer */
+    atomic_store(&w->owner_tid, QT_OWNER_ENDED); /* the kernel may know the task for a moment longer */
+    atomic_store(&w->threaded, QT_THREAD_NONE);
     return w->run_result;
 }
 
@@ -93,39 +106,41 @@ static void drain(qt_worker *w) {
     w->in_turn = false;
 }
 
-/* Joined, but the kernel still has its task for a moment: the flags in its stat (the 7th field after the name) say that it exits. */
-static bool is_exiting(pid_t tid) {
-    char path[64];
-    char text[512];
-    unsigned flags = 0;
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t len = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (len <= 0)
-        return false;
-    text[len] = 0;
-    const char *rest = strrchr(text, ')');
-    return rest != NULL && sscanf(rest, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && flags & TASK_EXITS;
-}
-
-/* A thread that has ended has no task any more, or one that will run no more code. */
-static bool owner_ended(const qt_worker *w) {
-    return w->owner_tid == 0 || is_exiting(w->owner_tid) || (tgkill(getpid(), w->owner_tid, 0) != 0 && errno == ESRCH);
+static bool owner_ended(qt_worker *w) {
+    int tid = atomic_load(&w->owner_tid);
+    if (tid == 0 || tid == QT_OWNER_ENDED)
+        return tid != 0;
+    return qt_task_ended(tid);
 }
 
 static quoit_status may_end(qt_worker *w, bool forked) {
     uintptr_t owner = atomic_load(&w->owner);
     if (forked || owner == 0)
         return 0;
-    if (atomic_load(&w->threaded))
-        return owner == (uintptr_t)pthread_self() ? QUOIT_E_REENTER : QUOIT_E_BUSY;
-    if (owner == (uintptr_t)pthread_self())
+    if (atomic_load(&w->threaded) != QT_THREAD_NONE)
+        return owner == qt_self() ? QUOIT_E_REENTER : QUOIT_E_BUSY;
+    if (owner == qt_self())
         return w->in_turn ? QUOIT_E_REENTER : 0;
     /* Another thread's: allowed once that has ended, which a joined or exited thread shows by not existing. */
     return w->in_turn || !owner_ended(w) ? QUOIT_E_THREAD : 0;
+}
+
+/* Decides under the lock, so that of those who start, turn and destroy at one time only one goes on. */
+static quoit_status claim_end(qt_worker *w, bool forked) {
+    uintptr_t nobody = 0;
+    if (forked)
+        return 0; /* the lock may be held by a thread of the parent */
+    pthread_mutex_lock(&w->life_lock);
+    quoit_status status = w->ended ? QUOIT_E_CLOSED : may_end(w, false);
+    if (status == 0 && !atomic_compare_exchange_strong(&w->owner, &nobody, QT_OWNER_TO_BE))
+        status = may_end(w, false); /* it has an owner, perhaps since a moment ago */
+    w->ended |= status == 0;
+    pthread_mutex_unlock(&w->life_lock);
+    return status;
+}
+
+static bool runs_elsewhere(qt_worker *w) {
+    return atomic_load(&w->threaded) != QT_THREAD_NONE && atomic_load(&w->owner) != qt_self();
 }
 
 quoit_status qt_worker_end(qt_shell *shell, bool with_runtime) {
@@ -133,16 +148,17 @@ quoit_status qt_worker_end(qt_shell *shell, bool with_runtime) {
     if (w == NULL)
         return QUOIT_E_CLOSED;
     bool forked = qt_runtime_forked(w->runtime);
-    if (with_runtime && !forked && atomic_load(&w->threaded) && !pthread_equal(w->thread, pthread_self())) {
+    if (with_runtime && !forked && runs_elsewhere(w)) {
         atomic_store(&w->stop, true);
         qt_wake(w);
-        qt_thread_join(w);
+        while (qt_thread_join(w) == QUOIT_E_BUSY)
+            sched_yield(); /* another thread joins it just now */
     }
-    quoit_status status = may_end(w, forked);
+    quoit_status status = claim_end(w, forked);
     qt_shell_leave(shell);
     if (status != 0)
         return status;
-    if (!forked && w->enabled && atomic_load(&w->owner) == (uintptr_t)pthread_self())
+    if (!forked && w->enabled && atomic_load(&w->owner) == qt_self())
         drain(w);
     if (forked)
         atomic_store(&shell->body, NULL); /* other threads' looks stayed with the parent */
@@ -174,8 +190,7 @@ static quoit_status workers_may_end(const qt_runtime *runtime, bool forked) {
         qt_worker *w = next_worker(runtime, &number);
         if (w == NULL)
             break;
-        bool ours = atomic_load(&w->threaded) && !pthread_equal(w->thread, pthread_self());
-        status = ours ? 0 : may_end(w, forked);
+        status = runs_elsewhere(w) ? 0 : may_end(w, forked);
         qt_shell_leave(w->shell);
     }
     return status == 0 || status == QUOIT_E_REENTER ? status : QUOIT_E_BUSY;

@@ -5,6 +5,9 @@
 
 #include "worker.h"
 
+/* A number of the calling thread's own. Not pthread_self, which a later thread may have too. */
+uintptr_t qt_self(void);
+
 quoit_status qt_thread_start(qt_worker *w, quoit_batch_fn on_batch, void *ctx);
 quoit_status qt_thread_join(qt_worker *w);
 

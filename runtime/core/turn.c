@@ -136,7 +136,6 @@ static int enable(qt_worker *w) {
     int error = w->driver->ops->enable(w->driver);
     if (error == 0) {
         w->enabled = true;
-        w->owner_tid = gettid();
         read_clock(w); /* times of the first ops count from now, not from the worker's making */
         qt_buffers_refill(w);
     }

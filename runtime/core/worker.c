@@ -146,6 +146,7 @@ static int init(qt_worker *w) {
     qt_list_init(&w->stalled);
     qt_list_init(&w->works);
     qt_list_init(&w->works_waiting);
+    pthread_mutex_init(&w->life_lock, NULL);
     pthread_mutex_init(&w->works_lock, NULL);
     pthread_cond_init(&w->works_home, NULL);
     w->handles.max = w->options.objects_max;

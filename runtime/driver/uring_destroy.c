@@ -6,12 +6,12 @@
 #include "uring.h"
 
 #include "../sys/clock.h"
+#include "../sys/task.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define LETTING_GO_NS 1000000000
@@ -86,7 +86,7 @@ static bool cancel_all(qt_uring *u) {
  * requests any further: they need that thread.
  */
 static bool settle(qt_uring *u) {
-    if (u->owner != gettid() && syscall(SYS_tgkill, getpid(), u->owner, 0) != 0 && errno == ESRCH)
+    if (u->owner != gettid() && qt_task_ended(u->owner))
         return true;
     int64_t until = qt_now_ns() + LETTING_GO_NS;
     drain(u);

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,7 +31,9 @@ static uint64_t open_null(struct pump *pump) {
 /* The kernel had connected or opened before the stop: its handle came when every object was closed already. */
 static void stop_when_connect_has_won(void) {
     struct pump pump;
-    quoit_addr addr = addr_unix("@quoit-regression-connect");
+    char name[64];
+    snprintf(name, sizeof name, "@quoit-regression-%d", (int)getpid());
+    quoit_addr addr = addr_unix(name);
     pump_open(&pump, &one_event);
     int listener = peer_listen(&addr, 8);
     queue_nops(&pump, 8);
@@ -98,6 +101,72 @@ static void destroy_when_close_was_not_submitted(void) {
     pump_abandon(&c.pump);
 }
 
+static void *turn_once(void *arg) {
+    struct pump *pump = arg;
+    op_must(pump, op_simple(pump, QUOIT_OP_NOP, 0), 0);
+    return (void *)pthread_self();
+}
+
+struct successor {
+    struct pump *pump;
+    pthread_t before;
+};
+
+static void *succeed(void *arg) {
+    struct successor *s = arg;
+    CHECK_EQ(quoit_turn_nb(s->pump->worker, 0), QUOIT_E_THREAD);
+    return (void *)(uintptr_t)pthread_equal(s->before, pthread_self());
+}
+
+/* A new thread may get the pthread_t of the one that ended: it is not the owner for that. */
+static void thread_with_the_name_of_the_owner(void) {
+    int same = 0;
+    for (int i = 0; i < 20; i++) {
+        struct pump pump;
+        pump_open(&pump, NULL);
+        struct successor s = {.pump = &pump};
+        s.before = (pthread_t)thread_join(thread_start(turn_once, &pump));
+        same += thread_join(thread_start(succeed, &s)) != NULL;
+        pump_abandon(&pump);
+    }
+    if (same == 0)
+        test_skip("no thread got the pthread_t of another");
+}
+
+static quoit_status ignore_batch(void *ctx, quoit_worker *worker, quoit_batch *batch) {
+    (void)ctx, (void)worker, (void)batch;
+    return 0;
+}
+
+static void *destroy_worker(void *arg) {
+    struct pump *pump = arg;
+    quoit_status status = quoit_worker_destroy(pump->worker);
+    CHECK(status == 0 || status == QUOIT_E_BUSY || status == QUOIT_E_CLOSED);
+    return (void *)(uintptr_t)(status == 0);
+}
+
+/* Of a start and two destroys at one time, one has its way. */
+static void start_against_destroy(void) {
+    quoit_runtime *runtime = runtime_open(NULL);
+    quoit_worker_options options = {.ring_entries = 8, .cq_entries = 16, .recv_buffers = 8};
+    options.struct_size = sizeof options;
+    for (int i = 0; i < (test_is_slow() ? 200 : 1000); i++) {
+        struct pump pump = {0};
+        CHECK_EQ(quoit_worker_create(runtime, &options, &pump.worker), 0);
+        pthread_t one = thread_start(destroy_worker, &pump);
+        pthread_t two = thread_start(destroy_worker, &pump);
+        quoit_status started = quoit_worker_start(pump.worker, ignore_batch, NULL);
+        int destroyed = (thread_join(one) != NULL) + (thread_join(two) != NULL);
+        CHECK_EQ(destroyed, started == 0 ? 0 : 1);
+        if (started != 0)
+            continue;
+        CHECK_EQ(quoit_stop(quoit_worker_handle(pump.worker)), 0);
+        CHECK_EQ(quoit_worker_join(pump.worker), 0);
+        CHECK_EQ(quoit_worker_destroy(pump.worker), 0);
+    }
+    CHECK_EQ(quoit_runtime_destroy(runtime), 0);
+}
+
 static void empty_send_without_a_region(void) {
     struct pump pump;
     static char data[4096];
@@ -149,6 +218,8 @@ static const struct test_case cases[] = {
     {"stop_when_open_has_won", stop_when_open_has_won},
     {"destroy_when_closed_untold", destroy_when_closed_untold},
     {"destroy_when_close_was_not_submitted", destroy_when_close_was_not_submitted},
+    {"thread_with_the_name_of_the_owner", thread_with_the_name_of_the_owner},
+    {"start_against_destroy", start_against_destroy},
     {"empty_send_without_a_region", empty_send_without_a_region},
     {"input_after_close_is_read_in_parts", input_after_close_is_read_in_parts},
 };
