@@ -17,7 +17,8 @@ static char *scratch(struct pump *pump) {
 }
 
 /* A send of the scratch region's bytes. */
-static uint64_t op_send_scratch(struct pump *pump, quoit_handle stream, uint64_t offset, uint32_t len, uint32_t flags) {
+static uint64_t op_send_scratch(struct pump *pump, quoit_handle stream, uint64_t offset, uint32_t len,
+                                uint32_t flags) {
     return op_send(pump, stream, (const void *)(uintptr_t)offset, len, QUOIT_OPF_ARENA_SEND | flags);
 }
 
@@ -90,9 +91,16 @@ static void scratch_range_is_checked(void) {
         uint64_t addr;
         uint32_t len;
     } wrong[] = {
-        {off + len, 1},        {off + len - 1, 2},           {off, (uint32_t)len + 1}, {UINT64_MAX, 1},
-        {UINT64_MAX - 3, 8},   {batch->send_size, 1},        {batch->send_size - 1, 2},
-        {off ^ 1ull << 62, 1}, {batch->send_base + off, 16}, {off, UINT32_MAX},
+        {off + len, 1},
+        {off + len - 1, 2},
+        {off, (uint32_t)len + 1},
+        {UINT64_MAX, 1},
+        {UINT64_MAX - 3, 8},
+        {batch->send_size, 1},
+        {batch->send_size - 1, 2},
+        {off ^ 1ull << 62, 1},
+        {batch->send_base + off, 16},
+        {off, UINT32_MAX},
     };
     uint64_t ids[sizeof wrong / sizeof *wrong];
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
@@ -168,7 +176,8 @@ static void arguments_in_scratch(void) {
     quoit_handle near = op_must(&pump, op->user_data, 0).value, far = op_must(&pump, accept, 0).value;
     want_scratch(&pump, 4096);
     base = pump.batch->scratch_off;
-    quoit_iov slices[3] = {{.addr = base + 100, .len = 3}, {.addr = base + 200, .len = 0}, {.addr = base + 300, .len = 4}};
+    quoit_iov slices[3] = {
+        {.addr = base + 100, .len = 3}, {.addr = base + 200, .len = 0}, {.addr = base + 300, .len = 4}};
     memcpy(scratch(&pump), slices, sizeof slices);
     memcpy(scratch(&pump) + 100, "abc", 3);
     memcpy(scratch(&pump) + 300, "defg", 4);
@@ -287,7 +296,8 @@ static void ended_loan_is_stale(void) {
     uint64_t good = op_send_received(&pump, link.stream, event.offset, 100, event.buffer);
     op_must(&pump, good, 100);
     pump_turn_nb(&pump); /* two turns later the send is done and the loan over */
-    quoit_event late = op_finish(&pump, op_send_received(&pump, link.stream, event.offset, 100, event.buffer));
+    quoit_event late =
+        op_finish(&pump, op_send_received(&pump, link.stream, event.offset, 100, event.buffer));
     CHECK_EQ(late.result, QUOIT_E_STALE);
     CHECK_EQ(late.aux, QUOIT_FIELD_ARG2);
     peer_recv_pattern(&pump, link.fd, 1, 0, 100);
@@ -305,12 +315,15 @@ static void received_range_is_checked(void) {
     const struct {
         uint64_t addr;
         uint32_t len;
-    } wrong[] = {{event.offset - 1, 10}, {event.offset + 1000000, 10}, {UINT64_MAX, 4}, {event.offset, UINT32_MAX}};
+    } wrong[] = {
+        {event.offset - 1, 10}, {event.offset + 1000000, 10}, {UINT64_MAX, 4}, {event.offset, UINT32_MAX}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        op_must(&pump, op_send_received(&pump, link.stream, wrong[i].addr, wrong[i].len, event.buffer), QUOIT_E_RANGE);
+        op_must(&pump, op_send_received(&pump, link.stream, wrong[i].addr, wrong[i].len, event.buffer),
+                QUOIT_E_RANGE);
     op_must(&pump, op_send_received(&pump, link.stream, event.offset, 10, 0), QUOIT_E_HANDLE);
     op_must(&pump, op_send_received(&pump, link.stream, event.offset, 10, link.stream), QUOIT_E_KIND);
-    op_must(&pump, op_send_received(&pump, link.stream, event.offset, 10, event.buffer + (1ull << 24)), QUOIT_E_STALE);
+    op_must(&pump, op_send_received(&pump, link.stream, event.offset, 10, event.buffer + (1ull << 24)),
+            QUOIT_E_STALE);
     op_must(&pump, op_send_received(&pump, link.stream, event.offset, 100, event.buffer), 100);
     op_release(&pump, event.buffer);
     link_close(&pump, &link);

@@ -164,7 +164,8 @@ static void close_has_a_deadline(void) {
     struct link link = link_open(&pump);
     uint64_t begun = test_now_ns();
     op_close(&pump, link.stream, 0);
-    ((quoit_op *)(uintptr_t)pump.batch->ops)[pump.nops - 1].timeout_ns = 150000000; /* the op's own time goes first */
+    ((quoit_op *)(uintptr_t)pump.batch->ops)[pump.nops - 1].timeout_ns =
+        150000000; /* the op's own time goes first */
     PUMP_UNTIL(&pump, stats_of(&pump).objects_live == 1);
     CHECK(test_now_ns() - begun >= 145000000);
     close(link.fd);
@@ -190,12 +191,13 @@ static void close_of_each_kind(void) {
     op_must(&pump, op_close(&pump, op_record(&pump, timer)->last.value, 0), 0);
     CHECK_EQ(op_record(&pump, timer)->last.result, -ECANCELED);
     op = op_new(&pump, QUOIT_OP_OPEN, 0);
-    op->addr = (uintptr_t)"/proc/self/exe";
+    op->addr = (uintptr_t) "/proc/self/exe";
     op->len = 14;
     op->arg = QUOIT_OPEN_READ;
     quoit_handle file = op_must(&pump, op->user_data, 0).value;
     op_must(&pump, op_close(&pump, file, 0), 0);
-    CHECK_EQ(op_finish(&pump, op_close(&pump, pump.handle, 0)).result, QUOIT_E_KIND); /* a worker is stopped, not closed */
+    CHECK_EQ(op_finish(&pump, op_close(&pump, pump.handle, 0)).result,
+             QUOIT_E_KIND); /* a worker is stopped, not closed */
     CHECK_EQ(stats_of(&pump).objects_live, 0);
     pump_close(&pump);
 }

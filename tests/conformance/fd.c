@@ -45,13 +45,14 @@ static bool host_turn(struct host *host, const char *what) {
 static void host_sleep(struct host *host, const char *what) {
     struct epoll_event event;
     host->sleeps++;
-    if (epoll_wait(host->epoll, &event, 1, 1000) == 0 && !readable(host->pump) && pump_turn_nb(host->pump) > 0)
+    if (epoll_wait(host->epoll, &event, 1, 1000) == 0 && !readable(host->pump) &&
+        pump_turn_nb(host->pump) > 0)
         FAIL("the host slept for a second over an event, waiting for %s", what);
 }
 
 #define HOST_UNTIL(host, condition)                                                                          \
     while (!(condition))                                                                                     \
-    if (host_turn(host, #condition) && !(condition))                                                         \
+        if (host_turn(host, #condition) && !(condition))                                                     \
     host_sleep(host, #condition)
 
 static void host_close(struct host *host) {

@@ -36,7 +36,8 @@ static void end(struct pump *pump, const char *name) {
     CHECK_EQ(rmdir(folder), 0);
 }
 
-static quoit_event open_at(struct pump *pump, quoit_handle directory, const char *path, uint32_t how, int64_t mode) {
+static quoit_event open_at(struct pump *pump, quoit_handle directory, const char *path, uint32_t how,
+                           int64_t mode) {
     quoit_op *op = op_new(pump, QUOIT_OP_OPEN, directory);
     op->addr = (uintptr_t)path;
     op->len = (uint32_t)strlen(path);
@@ -46,13 +47,15 @@ static quoit_event open_at(struct pump *pump, quoit_handle directory, const char
 }
 
 static quoit_handle create(struct pump *pump, const char *name) {
-    quoit_event event = open_at(pump, 0, path_of(name), QUOIT_OPEN_READ | QUOIT_OPEN_WRITE | QUOIT_OPEN_CREATE, 0600);
+    quoit_event event =
+        open_at(pump, 0, path_of(name), QUOIT_OPEN_READ | QUOIT_OPEN_WRITE | QUOIT_OPEN_CREATE, 0600);
     CHECK_EQ(event.result, 0);
     CHECK_EQ(quoit_handle_kind(event.value), QUOIT_HANDLE_FILE);
     return event.value;
 }
 
-static uint64_t op_write(struct pump *pump, quoit_handle file, const void *data, size_t len, int64_t at, uint32_t flags) {
+static uint64_t op_write(struct pump *pump, quoit_handle file, const void *data, size_t len, int64_t at,
+                         uint32_t flags) {
     quoit_op *op = op_new(pump, QUOIT_OP_WRITE, file);
     op->flags = flags;
     op->addr = (uintptr_t)data;
@@ -206,10 +209,13 @@ static void open_flags(void) {
     begin(&pump);
     const char *path = path_of("data");
     CHECK_EQ(open_at(&pump, 0, path, QUOIT_OPEN_READ, 0).result, -ENOENT);
-    CHECK_EQ(open_at(&pump, 0, path, QUOIT_OPEN_WRITE | QUOIT_OPEN_CREATE | QUOIT_OPEN_EXCLUSIVE, 0640).result, 0);
+    CHECK_EQ(
+        open_at(&pump, 0, path, QUOIT_OPEN_WRITE | QUOIT_OPEN_CREATE | QUOIT_OPEN_EXCLUSIVE, 0640).result, 0);
     CHECK_EQ(stat(path, &found), 0);
     CHECK_EQ(found.st_mode & 0777, 0640);
-    CHECK_EQ(open_at(&pump, 0, path, QUOIT_OPEN_WRITE | QUOIT_OPEN_CREATE | QUOIT_OPEN_EXCLUSIVE, 0640).result, -EEXIST);
+    CHECK_EQ(
+        open_at(&pump, 0, path, QUOIT_OPEN_WRITE | QUOIT_OPEN_CREATE | QUOIT_OPEN_EXCLUSIVE, 0640).result,
+        -EEXIST);
     quoit_handle file = open_at(&pump, 0, path, QUOIT_OPEN_WRITE, 0).value;
     op_must(&pump, op_write(&pump, file, "text", 4, 0, 0), 4);
     CHECK_EQ(op_finish(&pump, op_read(&pump, file, 4, 0)).result, -EBADF); /* not open for that */

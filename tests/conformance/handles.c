@@ -15,13 +15,15 @@
 #define WORKER (1ull << 48)
 #define TYPE (1ull << 56)
 
-static void must_refuse(struct world *world, uint32_t opcode, quoit_handle handle, int64_t status, const char *what) {
+static void must_refuse(struct world *world, uint32_t opcode, quoit_handle handle, int64_t status,
+                        const char *what) {
     quoit_op *op = world_op(world, opcode);
     op->target = handle;
     quoit_event event = op_finish(&world->pump, op->user_data);
     if (event.result != status || event.aux != QUOIT_FIELD_TARGET || event.value)
-        FAIL("op %u on %s (%llx) ended with %lld %s, aux %u, not %s", opcode, what, (unsigned long long)handle,
-             (long long)event.result, event.result < 0 ? quoit_status_name((quoit_status)event.result) : "", event.aux,
+        FAIL("op %u on %s (%llx) ended with %lld %s, aux %u, not %s", opcode, what,
+             (unsigned long long)handle, (long long)event.result,
+             event.result < 0 ? quoit_status_name((quoit_status)event.result) : "", event.aux,
              quoit_status_name((quoit_status)status));
 }
 
@@ -31,8 +33,8 @@ static bool is_strict(uint32_t opcode) {
 }
 
 static void never_a_handle(void) {
-    static const quoit_handle never[] = {1,         7,       255,           1ull << 63,        UINT64_MAX,
-                                         100 * TYPE, 9 * TYPE, 0xFFFFFFFFull, 3 * TYPE | 1ull << 63};
+    static const quoit_handle never[] = {
+        1, 7, 255, 1ull << 63, UINT64_MAX, 100 * TYPE, 9 * TYPE, 0xFFFFFFFFull, 3 * TYPE | 1ull << 63};
     struct world world;
     world_open(&world);
     for (uint32_t opcode = 0; opcode < OPCODES; opcode++) {
@@ -60,7 +62,8 @@ static void other_generations(void) {
         if (world_target_type(opcode) == QUOIT_HANDLE_STREAM) {
             must_refuse(&world, opcode, gone.stream, QUOIT_E_STALE, "a closed stream");
             must_refuse(&world, opcode, gone.stream + GENERATION, QUOIT_E_STALE, "a freed slot");
-            must_refuse(&world, opcode, (live & ~0xFFFFFFull) | 0xFFFFFF, QUOIT_E_STALE, "a slot that never was");
+            must_refuse(&world, opcode, (live & ~0xFFFFFFull) | 0xFFFFFF, QUOIT_E_STALE,
+                        "a slot that never was");
         }
     }
     world_close(&world);
@@ -76,11 +79,13 @@ static void other_types(void) {
             must_refuse(&world, opcode, world_object(&world, type), QUOIT_E_KIND, "another type");
         }
     must_refuse(&world, QUOIT_OP_CLOSE, world.pump.handle, QUOIT_E_KIND, "a worker");
-    must_refuse(&world, QUOIT_OP_CLOSE, 8 * TYPE | (world.pump.handle & 0xFF * WORKER) | GENERATION, QUOIT_E_KIND, "a buffer");
+    must_refuse(&world, QUOIT_OP_CLOSE, 8 * TYPE | (world.pump.handle & 0xFF * WORKER) | GENERATION,
+                QUOIT_E_KIND, "a buffer");
     must_refuse(&world, QUOIT_OP_OPEN, world.file, QUOIT_E_KIND, "a file");
     must_refuse(&world, QUOIT_OP_TIMER, world.link.stream, QUOIT_E_KIND, "a stream");
     /* A type written over a live handle of another does not make it one. */
-    must_refuse(&world, QUOIT_OP_ACCEPT, (world.link.stream & ~(127 * TYPE)) | 2 * TYPE, QUOIT_E_STALE, "a forged type");
+    must_refuse(&world, QUOIT_OP_ACCEPT, (world.link.stream & ~(127 * TYPE)) | 2 * TYPE, QUOIT_E_STALE,
+                "a forged type");
     world_close(&world);
 }
 
@@ -95,7 +100,8 @@ static void other_workers(void) {
     }
     must_refuse(&world, QUOIT_OP_OPEN, other.directory, QUOIT_E_WORKER, "another worker's");
     must_refuse(&world, QUOIT_OP_TIMER, other.timer, QUOIT_E_WORKER, "another worker's");
-    must_refuse(&world, QUOIT_OP_RECV, world.link.stream ^ 0x55 * WORKER, QUOIT_E_WORKER, "a worker's that is not");
+    must_refuse(&world, QUOIT_OP_RECV, world.link.stream ^ 0x55 * WORKER, QUOIT_E_WORKER,
+                "a worker's that is not");
     world_close(&other);
     world_close(&world);
 }
@@ -165,8 +171,8 @@ static void flipped_bits(void) {
         quoit_event event = op_finish(&world.pump, id);
         if (event.result != QUOIT_E_HANDLE && event.result != QUOIT_E_STALE && event.result != QUOIT_E_KIND &&
             event.result != QUOIT_E_WORKER)
-            FAIL("op %u on %llx (from %llx) ended with %lld", opcode, (unsigned long long)wrong, (unsigned long long)live,
-                 (long long)event.result);
+            FAIL("op %u on %llx (from %llx) ended with %lld", opcode, (unsigned long long)wrong,
+                 (unsigned long long)live, (long long)event.result);
     }
     /* All of them live on. */
     char byte = 'q';

@@ -40,16 +40,17 @@ static const struct {
     quoit_status status;
     const char *name;
 } statuses[] = {
-#define ONE(name) {name, #name}
-    ONE(QUOIT_E_ARGUMENT), ONE(QUOIT_E_STRUCT_SIZE), ONE(QUOIT_E_FLAGS),   ONE(QUOIT_E_FIELD),
-    ONE(QUOIT_E_OPCODE),   ONE(QUOIT_E_UNSUPPORTED), ONE(QUOIT_E_STALE),   ONE(QUOIT_E_KIND),
-    ONE(QUOIT_E_WORKER),   ONE(QUOIT_E_HANDLE),      ONE(QUOIT_E_THREAD),  ONE(QUOIT_E_REENTER),
-    ONE(QUOIT_E_FORKED),   ONE(QUOIT_E_CLOSED),      ONE(QUOIT_E_TOO_MANY), ONE(QUOIT_E_RANGE),
-    ONE(QUOIT_E_BUSY),     ONE(QUOIT_E_LIMIT),       ONE(QUOIT_E_DRIVER),  ONE(QUOIT_E_CLOSING),
+#define ONE(name)                                                                                            \
+    { name, #name }
+    ONE(QUOIT_E_ARGUMENT), ONE(QUOIT_E_STRUCT_SIZE), ONE(QUOIT_E_FLAGS),        ONE(QUOIT_E_FIELD),
+    ONE(QUOIT_E_OPCODE),   ONE(QUOIT_E_UNSUPPORTED), ONE(QUOIT_E_STALE),        ONE(QUOIT_E_KIND),
+    ONE(QUOIT_E_WORKER),   ONE(QUOIT_E_HANDLE),      ONE(QUOIT_E_THREAD),       ONE(QUOIT_E_REENTER),
+    ONE(QUOIT_E_FORKED),   ONE(QUOIT_E_CLOSED),      ONE(QUOIT_E_TOO_MANY),     ONE(QUOIT_E_RANGE),
+    ONE(QUOIT_E_BUSY),     ONE(QUOIT_E_LIMIT),       ONE(QUOIT_E_DRIVER),       ONE(QUOIT_E_CLOSING),
 #undef ONE
-    {0, "QUOIT_OK"},       {1, "QUOIT_OK"},          {INT32_MAX, "QUOIT_OK"},
-    {-ECONNRESET, "ECONNRESET"}, {-ENOENT, "ENOENT"}, {-EAGAIN, "EAGAIN"}, {-ECANCELED, "ECANCELED"},
-    {-ETIMEDOUT, "ETIMEDOUT"},   {-ENOBUFS, "ENOBUFS"}, {-EPERM, "EPERM"}, {-EHWPOISON, "EHWPOISON"},
+    {0, "QUOIT_OK"},       {1, "QUOIT_OK"},          {INT32_MAX, "QUOIT_OK"},   {-ECONNRESET, "ECONNRESET"},
+    {-ENOENT, "ENOENT"},   {-EAGAIN, "EAGAIN"},      {-ECANCELED, "ECANCELED"}, {-ETIMEDOUT, "ETIMEDOUT"},
+    {-ENOBUFS, "ENOBUFS"}, {-EPERM, "EPERM"},        {-EHWPOISON, "EHWPOISON"},
 };
 
 static void check_sentence(const char *text, const char *what) {

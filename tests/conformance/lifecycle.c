@@ -139,8 +139,8 @@ static void old_worker_handle(void) {
     quoit_handle old = pump.handle;
     pump_close(&pump);
     for (int i = 0; i < 300; i++) { /* more than there are worker numbers */
-        quoit_worker_options options = {.struct_size = sizeof options, .recv_buffers = 1, .ring_entries = 8,
-                                        .cq_entries = 16};
+        quoit_worker_options options = {
+            .struct_size = sizeof options, .recv_buffers = 1, .ring_entries = 8, .cq_entries = 16};
         quoit_runtime *runtime = i % 100 ? pump.runtime : runtime_open(NULL);
         quoit_worker *worker;
         pump.runtime = runtime;

@@ -95,7 +95,7 @@ static void others_without_descriptors(void) {
     op->len = sizeof addr;
     op_must(&pump, op->user_data, -EMFILE);
     op = op_new(&pump, QUOIT_OP_OPEN, 0);
-    op->addr = (uintptr_t)"/dev/null";
+    op->addr = (uintptr_t) "/dev/null";
     op->len = 9;
     op->arg = QUOIT_OPEN_READ;
     op_must(&pump, op->user_data, -EMFILE);
@@ -190,7 +190,8 @@ static void workers_of_a_process(void) {
 
 static void runtimes_of_a_process(void) {
     static quoit_runtime *runtimes[65];
-    quoit_runtime_options options = {.struct_size = sizeof options, .driver = test_settings.driver, .pool_threads = 1};
+    quoit_runtime_options options = {
+        .struct_size = sizeof options, .driver = test_settings.driver, .pool_threads = 1};
     for (int i = 0; i < 64; i++)
         CHECK_EQ(quoit_runtime_create(&options, &runtimes[i]), QUOIT_OK);
     CHECK_EQ(quoit_runtime_create(&options, &runtimes[64]), QUOIT_E_LIMIT);

@@ -33,8 +33,15 @@ static void addresses(void) {
         static const struct {
             uint16_t family;
             uint32_t len;
-        } wrong[] = {{0, 4}, {4, 4}, {65535, 4}, {QUOIT_FAMILY_V4, 3}, {QUOIT_FAMILY_V4, 16}, {QUOIT_FAMILY_V6, 4},
-                     {QUOIT_FAMILY_UNIX, 0}, {QUOIT_FAMILY_UNIX, 113}, {QUOIT_FAMILY_UNIX, UINT32_MAX}};
+        } wrong[] = {{0, 4},
+                     {4, 4},
+                     {65535, 4},
+                     {QUOIT_FAMILY_V4, 3},
+                     {QUOIT_FAMILY_V4, 16},
+                     {QUOIT_FAMILY_V6, 4},
+                     {QUOIT_FAMILY_UNIX, 0},
+                     {QUOIT_FAMILY_UNIX, 113},
+                     {QUOIT_FAMILY_UNIX, UINT32_MAX}};
         for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
             world.addr.family = wrong[i].family;
             world.addr.len = wrong[i].len;
@@ -76,10 +83,12 @@ static void masks_and_enums(void) {
     static const struct {
         uint32_t opcode, arg;
     } wrong[] = {
-        {QUOIT_OP_CONNECT, 0x2},   {QUOIT_OP_CONNECT, 0x80000000u}, {QUOIT_OP_SEND, 0x2},
-        {QUOIT_OP_SHUTDOWN, 0},    {QUOIT_OP_SHUTDOWN, 4},          {QUOIT_OP_TIMER, 3},
-        {QUOIT_OP_POLL, 0},        {QUOIT_OP_POLL, 0x40},           {QUOIT_OP_OPEN, 0x400},
-        {QUOIT_OP_OPEN, 0},        {QUOIT_OP_FSYNC, 2},
+        {QUOIT_OP_CONNECT, 0x2}, {QUOIT_OP_CONNECT, 0x80000000u},
+        {QUOIT_OP_SEND, 0x2},    {QUOIT_OP_SHUTDOWN, 0},
+        {QUOIT_OP_SHUTDOWN, 4},  {QUOIT_OP_TIMER, 3},
+        {QUOIT_OP_POLL, 0},      {QUOIT_OP_POLL, 0x40},
+        {QUOIT_OP_OPEN, 0x400},  {QUOIT_OP_OPEN, 0},
+        {QUOIT_OP_FSYNC, 2},
     };
     struct world world;
     world_open(&world);
@@ -138,7 +147,7 @@ static void file_arguments(void) {
     op->len = 0;
     CHECK(op_finish(&world.pump, op->user_data).result < 0);
     op = world_op(&world, QUOIT_OP_OPEN);
-    op->addr = (uintptr_t)"/tmp\0x"; /* a NUL inside would hide the rest */
+    op->addr = (uintptr_t) "/tmp\0x"; /* a NUL inside would hide the rest */
     op->len = 6;
     CHECK(op_finish(&world.pump, op->user_data).result < 0);
     memset(deep, 'a', sizeof deep);

@@ -93,11 +93,16 @@ static void flags_that_exclude_each_other(void) {
     static const struct {
         uint32_t opcode, flags;
     } wrong[] = {
-        {QUOIT_OP_SEND, F(QUIET) | F(BORROW)},        {QUOIT_OP_SEND, F(BORROW) | F(ARENA_SEND)},
-        {QUOIT_OP_SEND, F(BORROW) | F(ARENA_RECV)},   {QUOIT_OP_SEND, F(ARENA_SEND) | F(ARENA_RECV)},
-        {QUOIT_OP_SENDV, F(IOV) | F(QUIET) | F(BORROW)}, {QUOIT_OP_WRITE, F(QUIET) | F(BORROW)},
-        {QUOIT_OP_WRITE, F(ARENA_SEND) | F(ARENA_RECV)}, {QUOIT_OP_ACCEPT, F(KEEP)},
-        {QUOIT_OP_ACCEPT, F(KEEP) | F(MULTI)},        {QUOIT_OP_OFFLOAD, 0},
+        {QUOIT_OP_SEND, F(QUIET) | F(BORROW)},
+        {QUOIT_OP_SEND, F(BORROW) | F(ARENA_SEND)},
+        {QUOIT_OP_SEND, F(BORROW) | F(ARENA_RECV)},
+        {QUOIT_OP_SEND, F(ARENA_SEND) | F(ARENA_RECV)},
+        {QUOIT_OP_SENDV, F(IOV) | F(QUIET) | F(BORROW)},
+        {QUOIT_OP_WRITE, F(QUIET) | F(BORROW)},
+        {QUOIT_OP_WRITE, F(ARENA_SEND) | F(ARENA_RECV)},
+        {QUOIT_OP_ACCEPT, F(KEEP)},
+        {QUOIT_OP_ACCEPT, F(KEEP) | F(MULTI)},
+        {QUOIT_OP_OFFLOAD, 0},
         {QUOIT_OP_OFFLOAD, F(ARENA_SEND)},
     };
     struct world world;
@@ -148,7 +153,8 @@ static void unused_fields_must_be_zero(void) {
 
 static void unknown_opcodes(void) {
     static const uint32_t unknown[] = {QUOIT_OP_RELEASE + 1, 100, 0x100, 0x7FFF};
-    static const uint32_t never[] = {0x8000, QUOIT_KIND_MESSAGE, QUOIT_KIND_GREASE, 0xFFFF, 0x10000, UINT32_MAX};
+    static const uint32_t never[] = {0x8000,  QUOIT_KIND_MESSAGE, QUOIT_KIND_GREASE, 0xFFFF,
+                                     0x10000, UINT32_MAX};
     struct world world;
     world_open(&world);
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {

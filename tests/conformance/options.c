@@ -183,9 +183,11 @@ static void capacities_follow_options(void) {
 }
 
 static void arguments_of_addresses(void) {
-    static const char *const good[] = {"127.0.0.1:80", "[::1]:65535", "[fe80::1%2]:80", "unix:/tmp/x", "unix:@name", "0.0.0.0:0"};
-    static const char *const bad[] = {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "::1:80", "[::1]", "[::1:80", "host:80",
-                                      "unix:", "1.2.3:4", "127.0.0.1:80 ", "127.0.0.1:-1", "[::1%]:80"};
+    static const char *const good[] = {"127.0.0.1:80", "[::1]:65535", "[fe80::1%2]:80",
+                                       "unix:/tmp/x",  "unix:@name",  "0.0.0.0:0"};
+    static const char *const bad[] = {
+        "",        "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "::1:80",       "[::1]",    "[::1:80",
+        "host:80", "unix:",     "1.2.3:4",    "127.0.0.1:80 ",   "127.0.0.1:-1", "[::1%]:80"};
     char text[160];
     quoit_addr addr, again;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {

@@ -98,7 +98,10 @@ static void sends_in_order(void) {
         size_t len = pattern_random(&random) % (i % 50 == 0 ? 60000 : 3000);
         own[i] = malloc(len + 1);
         pattern_fill(own[i], 4, at, len);
-        ids[i] = op_send(&pump, link.stream, own[i], len, i % 3 == 1 ? QUOIT_OPF_BORROW : i % 7 == 2 ? QUOIT_OPF_QUIET : 0);
+        ids[i] = op_send(&pump, link.stream, own[i], len,
+                         i % 3 == 1   ? QUOIT_OPF_BORROW
+                         : i % 7 == 2 ? QUOIT_OPF_QUIET
+                                      : 0);
         at += len;
         if (i % 37 == 0)
             pump_turn_nb(&pump);

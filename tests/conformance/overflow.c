@@ -117,7 +117,7 @@ static void files_in_a_tiny_ring(void) {
     uint64_t reads[READS];
     pump_open(&pump, &tiny);
     quoit_op *op = op_new(&pump, QUOIT_OP_OPEN, 0);
-    op->addr = (uintptr_t)"/proc/self/exe";
+    op->addr = (uintptr_t) "/proc/self/exe";
     op->len = 14;
     op->arg = QUOIT_OPEN_READ;
     quoit_handle file = op_must(&pump, op->user_data, 0).value;
@@ -161,10 +161,8 @@ static void stop_under_overflow(void) {
 }
 
 static const struct test_case cases[] = {
-    {"many_come_at_once", many_come_at_once},
-    {"echo_under_overflow", echo_under_overflow},
-    {"many_ops_in_one_batch", many_ops_in_one_batch},
-    {"files_in_a_tiny_ring", files_in_a_tiny_ring},
+    {"many_come_at_once", many_come_at_once},         {"echo_under_overflow", echo_under_overflow},
+    {"many_ops_in_one_batch", many_ops_in_one_batch}, {"files_in_a_tiny_ring", files_in_a_tiny_ring},
     {"stop_under_overflow", stop_under_overflow},
 };
 TEST_GROUP(overflow, cases);

@@ -32,7 +32,8 @@ static void masks(void) {
         CHECK_EQ(pump_turn(&pump, 1000000), 0);
     CHECK_EQ(write(pipes[1], "x", 1), 1);
     op_must(&pump, poll, QUOIT_POLL_IN);
-    CHECK_EQ(op_finish(&pump, op_poll(&pump, ends[0], QUOIT_POLL_IN | QUOIT_POLL_OUT)).result, QUOIT_POLL_OUT);
+    CHECK_EQ(op_finish(&pump, op_poll(&pump, ends[0], QUOIT_POLL_IN | QUOIT_POLL_OUT)).result,
+             QUOIT_POLL_OUT);
     CHECK_EQ(shutdown(ends[1], SHUT_WR), 0);
     event = op_finish(&pump, op_poll(&pump, ends[0], QUOIT_POLL_IN | QUOIT_POLL_RDHUP));
     CHECK_EQ(event.result, QUOIT_POLL_IN | QUOIT_POLL_RDHUP);

@@ -149,8 +149,12 @@ static void what_cannot_be_posted(void) {
     static const struct {
         uint32_t opcode, flags;
     } local[] = {
-        {QUOIT_OP_SEND, QUOIT_OPF_ARENA_SEND}, {QUOIT_OP_SEND, QUOIT_OPF_ARENA_RECV}, {QUOIT_OP_SEND, QUOIT_OPF_BORROW},
-        {QUOIT_OP_RECV, QUOIT_OPF_KEEP},       {QUOIT_OP_KEEP, 0},                    {QUOIT_OP_RELEASE, 0},
+        {QUOIT_OP_SEND, QUOIT_OPF_ARENA_SEND},
+        {QUOIT_OP_SEND, QUOIT_OPF_ARENA_RECV},
+        {QUOIT_OP_SEND, QUOIT_OPF_BORROW},
+        {QUOIT_OP_RECV, QUOIT_OPF_KEEP},
+        {QUOIT_OP_KEEP, 0},
+        {QUOIT_OP_RELEASE, 0},
     };
     for (size_t i = 0; i < sizeof local / sizeof *local; i++) {
         quoit_op op = posted_op(&pump, local[i].opcode, link.stream, local[i].flags);
@@ -379,7 +383,8 @@ static void note_message(struct pump *pump, const quoit_event *event) {
         message = *event;
 }
 
-static quoit_op *op_message(struct pump *pump, quoit_handle to, uint64_t word1, int64_t word2, uint32_t number) {
+static quoit_op *op_message(struct pump *pump, quoit_handle to, uint64_t word1, int64_t word2,
+                            uint32_t number) {
     quoit_op *op = op_new(pump, QUOIT_OP_POST, to);
     op->addr = word1;
     op->offset = word2;

@@ -58,8 +58,8 @@ static void judge(struct pump *pump, struct tally *tally, uint64_t op, uint64_t 
         CHECK(asked.result == -ENOENT && event.result >= 0);
     } else if (moment == BEFORE) {
         if (event.result != -ECANCELED || asked.result != 1)
-            FAIL("%s: cancelled before, it ended with %lld, the cancel with %lld", what, (long long)event.result,
-                 (long long)asked.result);
+            FAIL("%s: cancelled before, it ended with %lld, the cancel with %lld", what,
+                 (long long)event.result, (long long)asked.result);
     } else if (event.result == -ECANCELED) {
         CHECK_EQ(asked.result, 1);
     } else {
@@ -342,12 +342,9 @@ static void close_against_the_peer(void) {
 }
 
 static const struct test_case cases[] = {
-    {"recv_against_cancel", recv_against_cancel},
-    {"timer_against_cancel", timer_against_cancel},
-    {"poll_against_cancel", poll_against_cancel},
-    {"accept_against_cancel", accept_against_cancel},
-    {"offload_against_cancel", offload_against_cancel},
-    {"rearm_under_load", rearm_under_load},
+    {"recv_against_cancel", recv_against_cancel},       {"timer_against_cancel", timer_against_cancel},
+    {"poll_against_cancel", poll_against_cancel},       {"accept_against_cancel", accept_against_cancel},
+    {"offload_against_cancel", offload_against_cancel}, {"rearm_under_load", rearm_under_load},
     {"close_against_the_peer", close_against_the_peer},
 };
 TEST_GROUP(races, cases);

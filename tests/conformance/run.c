@@ -198,7 +198,7 @@ static void start_that_fails(void) {
     quoit_worker *worker;
     CHECK_EQ(quoit_worker_create(runtime, &options, &worker), QUOIT_OK);
     CHECK_EQ(quoit_worker_start(worker, note_thread, NULL), -EINVAL); /* there is no such CPU */
-    CHECK_EQ(quoit_turn_nb(worker, 0), 0);                           /* it can still be driven */
+    CHECK_EQ(quoit_turn_nb(worker, 0), 0);                            /* it can still be driven */
     CHECK_EQ(quoit_worker_destroy(worker), QUOIT_OK);
     CHECK_EQ(quoit_runtime_destroy(runtime), QUOIT_OK);
 }

@@ -164,7 +164,8 @@ struct churn {
 static void *create_and_destroy(void *arg) {
     struct churn *churn = arg;
     for (int i = 0; i < 40; i++) {
-        quoit_worker_options options = {.struct_size = sizeof options, .recv_buffers = 4, .ring_entries = 8, .cq_entries = 16};
+        quoit_worker_options options = {
+            .struct_size = sizeof options, .recv_buffers = 4, .ring_entries = 8, .cq_entries = 16};
         quoit_worker *worker;
         CHECK_EQ(quoit_worker_create(churn->runtime, &options, &worker), QUOIT_OK);
         quoit_op op = {.opcode = QUOIT_OP_NOP};

@@ -174,14 +174,12 @@ static void rearming(void) {
     CHECK(pump.batch->now_ns >= begun + 10 * MS);
     CHECK_EQ(event.value, handle);
     op_must(&pump, op_rearm(&pump, handle, MS), QUOIT_E_STALE);
-    /* Pushing a deadline on before it comes: an idle timer. */
-    timer = op_timer(&pump, 20 * MS, 0, QUOIT_OPF_ARMED);
+    /* Pushed on before it comes, as an idle timer is: the first deadline is void. */
+    timer = op_timer(&pump, 500 * MS, 0, QUOIT_OPF_ARMED);
     handle = armed(&pump, timer);
-    for (int i = 0; i < 20; i++) {
-        op_must(&pump, op_timer(&pump, 3 * MS, 0, 0), 1);
-        op_must(&pump, op_rearm(&pump, handle, 200 * MS), 0);
-        CHECK(!op_ended(&pump, timer));
-    }
+    op_must(&pump, op_rearm(&pump, handle, 3600 * 1000 * MS), 0);
+    op_must(&pump, op_timer(&pump, 600 * MS, 0, 0), 1);
+    CHECK(!op_ended(&pump, timer));
     op_must(&pump, op_rearm(&pump, handle, 0), 0);
     op_must(&pump, timer, 1);
     pump_close(&pump);
@@ -218,7 +216,8 @@ static void clocks(void) {
 
 static void far_futures(void) {
     struct pump pump;
-    static const int64_t far[] = {INT64_MAX, INT64_MAX - 1, INT64_MAX / 2, 1ll << 62, 3600ll * 24 * 365 * 100 * 1000 * MS};
+    static const int64_t far[] = {INT64_MAX, INT64_MAX - 1, INT64_MAX / 2, 1ll << 62,
+                                  3600ll * 24 * 365 * 100 * 1000 * MS};
     uint64_t ids[10];
     pump_open(&pump, NULL);
     for (int i = 0; i < 5; i++) {
@@ -266,7 +265,8 @@ static void time_to_the_next(void) {
     CHECK_EQ(pump.batch->next_ns, -1);
     uint64_t far = op_timer(&pump, 3600 * 1000 * MS, 0, 0);
     pump_turn_nb(&pump);
-    CHECK(pump.batch->next_ns > 0 && pump.batch->next_ns <= 3601 * 1000 * MS); /* when to look; for far ones earlier */
+    CHECK(pump.batch->next_ns > 0 &&
+          pump.batch->next_ns <= 3601 * 1000 * MS); /* when to look; for far ones earlier */
     uint64_t near = op_timer(&pump, 50 * MS, 0, 0);
     pump_turn_nb(&pump);
     CHECK(pump.batch->next_ns > 0 && pump.batch->next_ns <= 52 * MS);

@@ -51,7 +51,9 @@ static int is_refused(unsigned number) {
 int main(int argc, char **argv) {
     unsigned number = 0;
     if (argc > 2)
-        number = !strcmp(argv[1], "EPERM") ? EPERM : !strcmp(argv[1], "ENOSYS") ? ENOSYS : (unsigned)atoi(argv[1]);
+        number = !strcmp(argv[1], "EPERM")    ? EPERM
+                 : !strcmp(argv[1], "ENOSYS") ? ENOSYS
+                                              : (unsigned)atoi(argv[1]);
     if (!number || number > 4095) {
         fprintf(stderr, "usage: noring EPERM|ENOSYS|NUMBER PROGRAM [ARGUMENT...]\n");
         return 2;

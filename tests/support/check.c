@@ -27,6 +27,6 @@ static const char *name_of(int64_t value) {
 
 void check_equal(const char *file, int line, const char *what, int64_t got, int64_t want) {
     if (got != want)
-        check_fail(file, line, "%s is %lld %s, not %lld %s", what, (long long)got, name_of(got), (long long)want,
-                   name_of(want));
+        check_fail(file, line, "%s is %lld %s, not %lld %s", what, (long long)got, name_of(got),
+                   (long long)want, name_of(want));
 }

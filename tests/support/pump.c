@@ -20,7 +20,8 @@ static void assert_driver(quoit_runtime *runtime) {
     else if (want == QUOIT_DRIVER_AUTO)
         CHECK_EQ(ran, quoit_probe_driver());
     else if (ran != (quoit_status)want)
-        FAIL("the driver that ran is %s, it must be %s: %s", driver_text((uint32_t)ran), driver_text(want), reason);
+        FAIL("the driver that ran is %s, it must be %s: %s", driver_text((uint32_t)ran), driver_text(want),
+             reason);
     test_note_driver((uint32_t)ran);
 }
 
@@ -128,7 +129,8 @@ void pump_submit(struct pump *pump) {
     CHECK_EQ(quoit_submit(pump->worker, nops), nops);
 }
 
-void pump_take(struct pump *pump, int nevents) {
+int pump_take(struct pump *pump, int nevents) {
+    uint64_t greased = pump->greased;
     track_batch(pump, nevents);
     for (int i = 0; i < nevents; i++) {
         const quoit_event *event = pump_event(pump, (uint32_t)i);
@@ -136,20 +138,17 @@ void pump_take(struct pump *pump, int nevents) {
         if (pump->on_event && event->kind < QUOIT_KIND_GREASE)
             pump->on_event(pump, event);
     }
+    return nevents - (int)(pump->greased - greased);
 }
 
 int pump_turn(struct pump *pump, int64_t timeout_ns) {
     uint32_t nops = pump_give(pump);
-    int nevents = quoit_turn(pump->worker, nops, timeout_ns);
-    pump_take(pump, nevents);
-    return nevents;
+    return pump_take(pump, quoit_turn(pump->worker, nops, timeout_ns));
 }
 
 int pump_turn_nb(struct pump *pump) {
     uint32_t nops = pump_give(pump);
-    int nevents = quoit_turn_nb(pump->worker, nops);
-    pump_take(pump, nevents);
-    return nevents;
+    return pump_take(pump, quoit_turn_nb(pump->worker, nops));
 }
 
 static struct op_record *new_record(struct pump *pump) {
@@ -203,8 +202,8 @@ quoit_event op_must(struct pump *pump, uint64_t id, int64_t result) {
     quoit_event event = op_finish(pump, id);
     if (event.result != result)
         FAIL("op %u ended with %lld %s, not %lld; aux %u value %llu", event.kind, (long long)event.result,
-             event.result < 0 ? quoit_status_name((quoit_status)event.result) : "", (long long)result, event.aux,
-             (unsigned long long)event.value);
+             event.result < 0 ? quoit_status_name((quoit_status)event.result) : "", (long long)result,
+             event.aux, (unsigned long long)event.value);
     return event;
 }
 

@@ -70,11 +70,11 @@ void pump_check_ended(struct pump *pump);
 /* Destroys without draining; ops are not asserted to have ended. */
 void pump_abandon(struct pump *pump);
 
-/* One turn, its events checked. Returns how many. */
+/* One turn, its events checked. Returns how many there are besides grease. */
 int pump_turn(struct pump *pump, int64_t timeout_ns);
 int pump_turn_nb(struct pump *pump);
 /* Takes the events that are in the batch: for tests that call turn or run themselves. */
-void pump_take(struct pump *pump, int nevents);
+int pump_take(struct pump *pump, int nevents);
 /* Counts the ops in the array as taken: for tests that give them to a call themselves. Returns how many. */
 uint32_t pump_give(struct pump *pump);
 /* quoit_submit of what is in the array. */

@@ -33,7 +33,8 @@ static struct report *report;
 static const char *current = "runner";
 static uint64_t started_ns;
 
-static const char *const driver_names[] = {"auto", "uring", "uring-defer", "uring-coop", "uring-plain", "epoll"};
+static const char *const driver_names[] = {"auto",       "uring",       "uring-defer",
+                                           "uring-coop", "uring-plain", "epoll"};
 #define DRIVERS (sizeof driver_names / sizeof *driver_names)
 
 uint32_t driver_number(const char *name) {
@@ -206,14 +207,16 @@ static void visit(const struct test_group *const *groups, size_t count, const ch
 }
 
 static int usage(const char *program) {
-    fprintf(stderr,
-            "usage: %s [--list] [--filter TEXT] [--driver NAME] [--expect-driver NAME] [--events N] [--grease]\n"
-            "          [--repeat N] [--seconds N]\n"
-            "  --driver         forces a driver by the runtime's options (QUOIT_DRIVER does it by the environment)\n"
-            "  --expect-driver  the driver that must run, nothing being forced\n"
-            "  --events         events in a batch of workers whose test does not choose\n"
-            "  --grease         workers inject events of unknown kinds\n",
-            program);
+    fprintf(
+        stderr,
+        "usage: %s [--list] [--filter TEXT] [--driver NAME] [--expect-driver NAME] [--events N] [--grease]\n"
+        "          [--repeat N] [--seconds N]\n"
+        "  --driver         forces a driver by the runtime's options (QUOIT_DRIVER does it by the "
+        "environment)\n"
+        "  --expect-driver  the driver that must run, nothing being forced\n"
+        "  --events         events in a batch of workers whose test does not choose\n"
+        "  --grease         workers inject events of unknown kinds\n",
+        program);
     return 2;
 }
 
@@ -222,7 +225,8 @@ static bool take_driver(const char *text, uint32_t *driver) {
     return *driver != UINT32_MAX;
 }
 
-static int run_all(const struct test_group *const *groups, size_t count, const char *filter, unsigned repeat) {
+static int run_all(const struct test_group *const *groups, size_t count, const char *filter,
+                   unsigned repeat) {
     struct tally tally = {0};
     report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (report == MAP_FAILED) {

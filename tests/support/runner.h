@@ -27,7 +27,8 @@ struct test_group {
 };
 
 #define TEST_GROUP(group, list)                                                                              \
-    const struct test_group group_##group = {.name = #group, .cases = (list), .count = sizeof(list) / sizeof(*(list))}
+    const struct test_group group_##group = {                                                                \
+        .name = #group, .cases = (list), .count = sizeof(list) / sizeof(*(list))}
 
 /* What the command line asked for. */
 struct test_settings {

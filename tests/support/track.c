@@ -118,8 +118,8 @@ static bool may_have_more(const struct op_record *record) {
 static void track_op(struct pump *pump, struct op_record *record, const quoit_event *event) {
     bool more = event->flags & QUOIT_EVF_MORE;
     if (record->ended)
-        FAIL("op %u has an event after its last: result %lld flags %x", record->opcode, (long long)event->result,
-             event->flags);
+        FAIL("op %u has an event after its last: result %lld flags %x", record->opcode,
+             (long long)event->result, event->flags);
     CHECK_EQ(event->source, record->target);
     if (record->flags & QUOIT_OPF_QUIET || record->opcode == QUOIT_OP_RELEASE)
         CHECK(event->result < 0);
@@ -129,7 +129,8 @@ static void track_op(struct pump *pump, struct op_record *record, const quoit_ev
     record->last = *event;
     record->ended = !more;
     struct stream *stream = stream_of(pump, event->source);
-    if (stream && stream->closed && event->kind != QUOIT_OP_CLOSE) /* an ABORT may follow a close that waited */
+    if (stream && stream->closed &&
+        event->kind != QUOIT_OP_CLOSE) /* an ABORT may follow a close that waited */
         CHECK(event->result < 0);
     if (is_send(event->kind))
         track_send(pump, record, event);
