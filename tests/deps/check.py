@@ -18,7 +18,7 @@ INCLUDE = re.compile(r'^[ \t]*(?://)?[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"
 
 # Third-party libraries and who owns them. Everything in <> that is neither here, nor of the kernel, nor ours is libc.
 OWNERS = {
-    r"liburing(\.h|/.*)": ("runtime/driver", "runtime/sys"),
+    r"liburing(\.h|/.*)": ("runtime/driver", "runtime/sys", "tools/demo"),
     r"ffi(target)?\.h": ("runtime/core",),
     r"ares.*\.h": ("runtime/core",),
     r"openssl/.*": ("protocols/tls",),
