@@ -31,7 +31,7 @@ static void copied_by_default(void) {
 
 static void borrowed_until_its_end(void) {
     struct pump pump;
-    enum { SIZE = 4 << 20 };
+    enum { SIZE = 16 << 20 }; /* more than tcp_wmem and tcp_rmem allow at their most */
     static char data[SIZE];
     pump_open(&pump, NULL);
     struct link link = link_open(&pump);
@@ -180,7 +180,7 @@ static void bound_of_what_is_owed(void) {
         CHECK(taken < 64 << 20);
     }
     CHECK(stats_of(&pump).send_bytes_queued <= 200000);
-    CHECK(stats_of(&pump).send_bytes_queued >= 200000 - SIZE);
+    CHECK(taken >= 200000 - SIZE); /* how much the socket took beside, only the kernel knows */
     /* Another stream has a limit of its own. */
     struct link other = link_open(&pump);
     op_must(&pump, op_send(&pump, other.stream, data, SIZE, 0), SIZE);
