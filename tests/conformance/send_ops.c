@@ -31,7 +31,7 @@ static void copied_by_default(void) {
 
 static void borrowed_until_its_end(void) {
     struct pump pump;
-    enum { SIZE = 16 << 20 }; /* more than tcp_wmem and tcp_rmem allow at their most */
+    enum { SIZE = 16 << 20 }; /* a window does not grow while nobody reads */
     static char data[SIZE];
     pump_open(&pump, NULL);
     struct link link = link_open(&pump);
