@@ -51,8 +51,11 @@ class SelfTest:
     """One run over all changes."""
 
     def __init__(self, root: Path, builder: library.Builder, clean: steps.Subject, program: Path, folder: Path) -> None:
-        self.root, self.builder, self.clean, self.program, self.folder = root, builder, clean, program, folder
-        self.how = library.recipe(root, folder / "cmake")
+        self.builder, self.clean, self.program, self.folder = builder, clean, program, folder
+        # One copy for the whole run, so that work on the checkout meanwhile changes nothing.
+        self.pristine = folder / "pristine"
+        copy_tree(root, self.pristine)
+        self.how = library.recipe(self.pristine, folder / "cmake")
         for name in dumps.FILES:
             clean.dump(name)
 
@@ -63,7 +66,7 @@ class SelfTest:
     def subject(self, change: changes.Change, baseline: Path) -> steps.Subject:
         """Builds the library of a change; the subject to judge."""
         tree = self.tree(change)
-        copy_tree(self.root, tree)
+        copy_tree(self.pristine, tree)
         apply(tree, change.edits)
         # What whoever made the change would do; headers that it cannot read are for the layout step to refuse.
         make_layout.main([str(tree / "capi")], quiet=True)

@@ -227,10 +227,10 @@ class Builder:
         )
         return target
 
-    def layout(self, tree: Path, out: Path) -> str:
-        """Builds and runs capi/layout.c; returns what it printed."""
+    def layout(self, tree: Path, source: Path, out: Path) -> str:
+        """Builds a layout.c against a tree's headers and runs it; returns what it printed."""
         target = out.resolve() / "layout"
-        must([CC, "-std=c11", "-Icapi/include", "capi/layout.c", "-o", target], cwd=tree)
+        must([CC, "-std=c11", "-Icapi/include", source.resolve(), "-o", target], cwd=tree)
         return must([target])
 
     def program(self, source: Path, include: Path, library: Path, target: Path) -> Path:
