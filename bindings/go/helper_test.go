@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds every wait of the tests; none of them waits that long when all is well.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // each runs a test on every driver that this machine has, or on the one that QUOIT_DRIVER forces, and checks that it
 // is the one that runs.

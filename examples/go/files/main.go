@@ -109,11 +109,10 @@ func (n *session) next() {
 
 // piece reads and sends the bytes from offset on. The length goes before the first ones.
 func (n *session) piece(f *quoit.File, offset, size int64) {
-	want := size - offset
-	if want > pieceMax {
-		want = pieceMax
-	}
-	f.Read(offset, int(want), func(data []byte, eof bool, err error) {
+	f.Read(offset, pieceMax, func(data []byte, _ bool, err error) {
+		if int64(len(data)) > size-offset { // the file grew: only its first length was promised
+			data = data[:size-offset]
+		}
 		if err != nil && offset == 0 {
 			f.Close(nil)
 			n.refuse(err)
