@@ -97,7 +97,7 @@ static uint32_t stray_field(const quoit_op *op, const qt_op_rule *rule) {
     bool payload = rule->flags & QUOIT_OPF_ARENA_RECV;
     if (payload && op->arg2 != 0 && (!(op->flags & QUOIT_OPF_ARENA_RECV) || op->flags & QUOIT_OPF_IOV))
         return QUOIT_FIELD_ARG2;
-    if (op->opcode == QUOIT_OP_SEND && op->arg & ~(uint32_t)QUOIT_SEND_CORK)
+    if ((op->opcode == QUOIT_OP_SEND || op->opcode == QUOIT_OP_SENDV) && op->arg & ~(uint32_t)QUOIT_SEND_CORK)
         return QUOIT_FIELD_ARG;
     return 0;
 }

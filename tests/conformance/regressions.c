@@ -213,6 +213,18 @@ static void input_after_close_is_read_in_parts(void) {
     pump_close(&pump);
 }
 
+static void strange_arg_of_sendv(void) {
+    struct pump pump;
+    pump_open(&pump, NULL);
+    struct link link = link_open(&pump);
+    quoit_op *op = op_new(&pump, QUOIT_OP_SENDV, link.stream);
+    op->flags = QUOIT_OPF_IOV;
+    op->arg = QUOIT_SEND_CORK | 0x80;
+    CHECK_EQ(op_must(&pump, op->user_data, QUOIT_E_FIELD).aux, QUOIT_FIELD_ARG);
+    link_close(&pump, &link);
+    pump_close(&pump);
+}
+
 static const struct test_case cases[] = {
     {"stop_when_connect_has_won", stop_when_connect_has_won},
     {"stop_when_open_has_won", stop_when_open_has_won},
@@ -222,6 +234,7 @@ static const struct test_case cases[] = {
     {"start_against_destroy", start_against_destroy},
     {"empty_send_without_a_region", empty_send_without_a_region},
     {"input_after_close_is_read_in_parts", input_after_close_is_read_in_parts},
+    {"strange_arg_of_sendv", strange_arg_of_sendv},
 };
 
 TEST_GROUP(regressions, cases);
