@@ -110,6 +110,13 @@ static int make_batch(qt_worker *w) {
     return 0;
 }
 
+static void driver_leaked(void *worker) {
+    qt_worker *w = worker;
+    w->leaked = true;
+    qt_log_line(w->runtime, QUOIT_LOG_WARNING,
+                "The kernel did not let go of a worker's requests in time; their memory is left to it.");
+}
+
 /* A runtime on io_uring whose ring cannot be had for want of memory goes on with epoll, unless a rung was forced. */
 static int make_driver(qt_worker *w) {
     qt_runtime *runtime = w->runtime;
@@ -120,7 +127,10 @@ static int make_driver(qt_worker *w) {
                                  .buffer_size = w->options.recv_buffer_size,
                                  .patient = true,
                                  .buffer_base = w->buffers.base,
-                                 .host = {.ctx = w, .run_blocking = qt_run_blocking, .cancel_blocking = qt_cancel_blocking},
+                                 .host = {.ctx = w,
+                                          .run_blocking = qt_run_blocking,
+                                          .cancel_blocking = qt_cancel_blocking,
+                                          .leaked = driver_leaked},
                                  .requests = &w->requests};
     int error = -ENOMEM;
     if (runtime->rung != QUOIT_DRIVER_EPOLL) {
@@ -206,6 +216,12 @@ static void free_stream(qt_worker *w, qt_stream *s) {
     free(s->held);
 }
 
+static void close_descriptors(qt_worker *w) {
+    for (uint32_t slot = 0; slot < w->handles.capacity; slot++)
+        if (w->handles.slots[slot].object != NULL && w->handles.slots[slot].object->fd >= 0)
+            close(w->handles.slots[slot].object->fd);
+}
+
 static void discard_all(qt_link *list) {
     for (qt_link *at = list->next; at != list; at = at->next)
         qt_pending_discard(qt_container(at, qt_pending, link));
@@ -217,8 +233,6 @@ static void free_objects(qt_worker *w) {
         qt_object *object = w->handles.slots[slot].object;
         if (object == NULL)
             continue;
-        if (object->fd >= 0)
-            close(object->fd);
         if (object->kind == QUOIT_HANDLE_STREAM)
             free_stream(w, (qt_stream *)object);
         discard_all(&object->pendings);
@@ -235,6 +249,9 @@ void qt_worker_free(qt_worker *w, bool forked) {
         qt_mailbox_close(&w->mailbox, w);
     if (w->driver != NULL)
         w->driver->ops->destroy(w->driver, forked);
+    close_descriptors(w);
+    if (w->leaked)
+        return;
     free_objects(w);
     qt_req_table_destroy(&w->requests);
     qt_slab_destroy(&w->pendings);

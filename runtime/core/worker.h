@@ -192,6 +192,7 @@ struct qt_worker {
     pthread_cond_t works_home;
     uint32_t works_out; /* under the lock */
     bool ending;        /* takes no more jobs */
+    bool leaked;        /* the kernel may still write to what its requests point at */
     uint64_t posts_refused; /* atomic */
     uint64_t driver_calls;  /* the driver's system calls, as last published */
     uint8_t *sink; /* input after close goes here */
