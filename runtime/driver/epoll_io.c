@@ -99,7 +99,8 @@ static void start_connect(qt_epoll *e, qt_req *req) {
         wait_for(e, req, true);
     } else if (res == -EAGAIN && addr->sa_family == AF_UNIX) {
         req->flags |= QT_EPOLL_STALLED;
-        e->retry_ns = qt_now_ns() + RETRY_NS;
+        if (e->stalled.head == NULL) /* later ones do not put off those that wait */
+            e->retry_ns = qt_now_ns() + RETRY_NS;
         qt_req_append(&e->stalled, req);
     } else {
         qt_epoll_complete(e, req, res);
