@@ -114,11 +114,12 @@ void qt_uring_destroy(qt_driver *d, bool forked) {
         free(u);
         return;
     }
-    bool settled = !atomic_load(&u->enabled) || settle(u);
-    if (u->have_ring) {
+    bool enabled = atomic_load(&u->enabled);
+    bool settled = !enabled || settle(u);
+    if (enabled)
         close_unsubmitted(u);
+    if (u->have_ring)
         io_uring_queue_exit(&u->ring);
-    }
     close_fds(u);
     if (!settled) {
         if (u->options.host.leaked != NULL)
