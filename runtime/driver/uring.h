@@ -124,6 +124,7 @@ int qt_uring_enter(qt_driver *d, int64_t timeout_ns);
 
 /* uring_setup.c */
 int qt_uring_enable(qt_driver *d);
+void qt_uring_order_rings(void);
 
 /* uring_destroy.c */
 void qt_uring_destroy(qt_driver *d, bool forked);

@@ -118,6 +118,7 @@ void qt_uring_destroy(qt_driver *d, bool forked) {
     bool settled = !enabled || settle(u);
     if (enabled)
         close_unsubmitted(u);
+    qt_uring_order_rings();
     if (u->have_ring)
         io_uring_queue_exit(&u->ring);
     close_fds(u);

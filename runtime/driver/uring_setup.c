@@ -17,10 +17,20 @@ static enum qt_ring_rung ring_rung(uint32_t rung) {
                                              : QT_RING_PLAIN;
 }
 
+/*
+ * The kernel gives a new ring the addresses of one that is gone, maybe another thread's. Nothing is wrong with that, but no
+ * instruction of ours would order the two for those who look for races.
+ */
+void qt_uring_order_rings(void) {
+    static atomic_uint rings;
+    atomic_fetch_add(&rings, 1);
+}
+
 static int set_up(qt_uring *u, uint32_t entries, uint32_t cq_entries) {
     int error = qt_ring_open(&u->ring, ring_rung(u->options.rung), entries, cq_entries);
     if (error)
         return error;
+    qt_uring_order_rings();
     error = qt_ring_register_buffers(&u->ring, u->buffers, u->options.buffer_entries, 0);
     if (error) {
         io_uring_queue_exit(&u->ring);

@@ -151,6 +151,37 @@ static void worker_with_one_event(void) {
     started_worker_serves(&options);
 }
 
+/* Run by itself under a small RLIMIT_MEMLOCK too, where rings are charged for: tests/launch/droplock.c. */
+static void four_workers_serve(void) {
+    enum { WORKERS = 4 };
+    quoit_runtime *runtime = runtime_open(NULL);
+    static struct echo echoes[WORKERS];
+    quoit_addr addrs[WORKERS];
+    pthread_t peers[WORKERS];
+    for (int i = 0; i < WORKERS; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "@quoit-test-%d-%d", (int)getpid(), i);
+        addrs[i] = addr_unix(name);
+        start_echo(&echoes[i], runtime, &addrs[i], NULL);
+        echoes[i].pump.on_event = listen_then_accept;
+        CHECK_EQ(quoit_worker_start(echoes[i].pump.worker, echo_batch, &echoes[i]), QUOIT_OK);
+    }
+    for (int i = 0; i < WORKERS; i++) {
+        while (stats_of(&echoes[i].pump).objects_live == 0)
+            pump_check_time(&echoes[i].pump, "the worker listens", __FILE__, __LINE__);
+        peers[i] = thread_start(peer_thread, &addrs[i]);
+    }
+    for (int i = 0; i < WORKERS; i++) {
+        thread_join(peers[i]);
+        CHECK_EQ(quoit_stop(echoes[i].pump.handle), QUOIT_OK);
+        CHECK_EQ(quoit_worker_join(echoes[i].pump.worker), QUOIT_OK);
+        CHECK(echoes[i].messages >= 50);
+        pump_check_ended(&echoes[i].pump);
+        pump_abandon(&echoes[i].pump);
+    }
+    CHECK_EQ(quoit_runtime_destroy(runtime), QUOIT_OK);
+}
+
 static quoit_status note_thread(void *ctx, quoit_worker *worker, quoit_batch *batch) {
     struct {
         sigset_t blocked;
@@ -256,6 +287,7 @@ static const struct test_case cases[] = {
     {"worker_on_its_own_thread", worker_on_its_own_thread},
     {"worker_on_a_pinned_thread", worker_on_a_pinned_thread},
     {"worker_with_one_event", worker_with_one_event},
+    {"four_workers_serve", four_workers_serve},
     {"library_threads_block_signals", library_threads_block_signals},
     {"start_that_fails", start_that_fails},
     {"runtime_destroy_stops_and_joins", runtime_destroy_stops_and_joins},
