@@ -196,11 +196,14 @@ static quoit_status workers_may_end(const qt_runtime *runtime, bool forked) {
     return status == 0 || status == QUOIT_E_REENTER ? status : QUOIT_E_BUSY;
 }
 
+/* The runtime is taken out of its shell first: nobody can make a worker of it, or end it, meanwhile. */
 quoit_status qt_runtime_end(qt_shell *shell) {
-    qt_runtime *runtime = qt_shell_enter(shell);
+    qt_runtime *runtime = atomic_exchange(&shell->body, NULL);
     if (runtime == NULL)
         return QUOIT_E_CLOSED;
     bool forked = qt_runtime_forked(runtime);
+    if (!forked) /* users of a forked child stayed with the parent */
+        qt_shell_retire(shell);
     quoit_status status = workers_may_end(runtime, forked);
     for (uint32_t number = 1; status == 0; number++) {
         qt_worker *w = next_worker(runtime, &number);
@@ -209,13 +212,10 @@ quoit_status qt_runtime_end(qt_shell *shell) {
         qt_shell_leave(w->shell);
         status = qt_worker_end(w->shell, true);
     }
-    qt_shell_leave(shell);
-    if (status != 0)
+    if (status != 0) {
+        atomic_store(&shell->body, runtime);
         return status;
-    if (forked)
-        atomic_store(&shell->body, NULL);
-    else
-        qt_shell_retire(shell);
+    }
     qt_runtime_free(runtime, forked);
     qt_shell_give_back(shell);
     return 0;
