@@ -87,6 +87,10 @@ def conformance(preset: str) -> Iterator[Suite]:
         if (ROOT / "tests/launch" / f"{launcher[0]}.c").is_file():
             started = [str(build_of(preset) / f"quoit-launch-{launcher[0]}"), *launcher[1:], *program]
             yield Suite(f"conformance-{name}", "c", [started], driver=must_run, timeout=900)
+    # Room for few rings: the workers share it by taking smaller ones.
+    if (ROOT / "tests/launch/droplock.c").is_file():
+        started = [str(build_of(preset) / "quoit-launch-droplock"), "65536", *program, "--filter", "four_workers"]
+        yield Suite("conformance-memlock-64K", "c", [started])
 
 
 def checks() -> Iterator[Suite]:
