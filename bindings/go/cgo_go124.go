@@ -8,10 +8,10 @@ package quoit
 // the stack. Older Go versions do not know the directives; nothing but a few small allocations differs there.
 
 /*
-#cgo noescape quoit_turn_nb
-#cgo nocallback quoit_turn_nb
-#cgo noescape quoit_submit
-#cgo nocallback quoit_submit
+#cgo noescape quoit_go_turn_nb
+#cgo nocallback quoit_go_turn_nb
+#cgo noescape quoit_go_submit
+#cgo nocallback quoit_go_submit
 #cgo noescape quoit_post
 #cgo nocallback quoit_post
 #cgo noescape quoit_stats_read

@@ -212,6 +212,7 @@ func (r *Runtime) NewWorker(o WorkerOptions) (*Worker, error) {
 	if status := C.quoit_worker_create(r.c, &options, &w.c); status < 0 {
 		return nil, statusError("create a worker", int64(status))
 	}
+	w.address = uintptr(unsafe.Pointer(w.c))
 	w.handle = Handle(C.quoit_worker_handle(w.c))
 	w.raw = (*RawBatch)(unsafe.Pointer(C.quoit_worker_batch(w.c)))
 	w.ops = unsafe.Slice((*Op)(C.quoit_go_pointer(C.uint64_t(w.raw.Ops))), w.raw.OpsMax)

@@ -19,12 +19,13 @@ import (
 
 // Worker is one thread of the runtime with all it owns. Run drives it; a worker runs once.
 type Worker struct {
-	rt     *Runtime
-	c      *C.quoit_worker
-	raw    *RawBatch // C memory, constant for the worker's life, as are the arrays and arenas
-	ops    []Op
-	events []Event
-	handle Handle
+	rt      *Runtime
+	c       *C.quoit_worker
+	address uintptr   // of c
+	raw     *RawBatch // C memory, constant for the worker's life, as are the arrays and arenas
+	ops     []Op
+	events  []Event
+	handle  Handle
 
 	recvBase, sendBase unsafe.Pointer
 
@@ -180,7 +181,7 @@ func (w *Worker) turn() bool {
 func (w *Worker) turnInside(uintptr) bool {
 	nops := w.nops
 	w.nops = 0
-	w.result = int32(C.quoit_turn_nb(w.c, C.uint32_t(nops)))
+	w.result = int32(C.quoit_go_turn_nb(C.uintptr_t(w.address), C.uint32_t(nops)))
 	w.scratch = 0
 	w.freeSpill()
 	return w.result != 0 || w.raw.Flags&(BatchLeft|BatchDrained|BatchInterrupted) != 0 || w.pending.Load()
@@ -282,7 +283,7 @@ func (w *Worker) op() *Op {
 func (w *Worker) flush() {
 	nops := w.nops
 	w.nops = 0
-	if status := C.quoit_submit(w.c, C.uint32_t(nops)); status < 0 {
+	if status := C.quoit_go_submit(C.uintptr_t(w.address), C.uint32_t(nops)); status < 0 {
 		w.Fail(statusError("submit", int64(status)))
 	}
 	w.freeSpill()
