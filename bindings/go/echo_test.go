@@ -48,17 +48,21 @@ func TestEcho(t *testing.T) {
 	each(t, func(t *testing.T, rt *Runtime) {
 		for name, place := range places {
 			for _, copies := range []bool{false, true} {
+				if copies && name != "v4" {
+					continue // the way of the bytes inside is the same
+				}
+
 				t.Run(fmt.Sprintf("%s/copies=%v", name, copies), func(t *testing.T) {
 					h := &echoHandler{copies: copies}
 					w := run(t, rt, WorkerOptions{}, h)
-					addr := w.listen(place(t), h)
-					echoClients(t, addr, 20, sizes)
-					w.eventually("20 connections closed", func() bool { return h.closed == 20 })
+					const n = 10
+					echoClients(t, w.listen(place(t), h), n, sizes)
+					w.eventually("all connections closed", func() bool { return h.closed == n })
 					want := 0
 					for _, size := range sizes {
-						want += 20 * size
+						want += n * size
 					}
-					if h.opened != 20 || h.size != want || h.failures != 0 {
+					if h.opened != n || h.size != want || h.failures != 0 {
 						t.Errorf("opened %d, failed %d, bytes %d of %d", h.opened, h.failures, h.size, want)
 					}
 				})
@@ -135,9 +139,9 @@ func TestBigTransfer(t *testing.T) {
 	each(t, func(t *testing.T, rt *Runtime) {
 		for _, piece := range []int{1000, 300 << 10, 3 << 20} {
 			t.Run(fmt.Sprint("piece ", piece), func(t *testing.T) {
-				p := &producer{total: 20<<20 + 7, piece: piece, closed: make(chan struct{})}
+				p := &producer{total: 10<<20 + 7, piece: piece, closed: make(chan struct{})}
 				if piece == 1000 {
-					p.total = 2<<20 + 7
+					p.total = 1<<20 + 7
 				}
 				w := run(t, rt, WorkerOptions{}, p)
 				c := dial(t, w.listen("127.0.0.1:0", p))

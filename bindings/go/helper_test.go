@@ -184,12 +184,21 @@ func dial(t testing.TB, addr string) net.Conn {
 	return c
 }
 
-// pattern is n bytes that differ with the seed.
+// pattern is n bytes that differ with the seed and from one place to the next.
 func pattern(n int, seed int64) []byte {
 	p := make([]byte, n)
-	rand.New(rand.NewSource(seed)).Read(p)
+	for begin := int(seed*7919) % len(noise); n > 0; begin = 0 {
+		n -= copy(p[len(p)-n:], noise[begin:])
+	}
 	return p
 }
+
+// noise has a prime length, so that no buffer size divides it.
+var noise = func() []byte {
+	p := make([]byte, 65521)
+	rand.New(rand.NewSource(1)).Read(p)
+	return p
+}()
 
 // roundTrip sends bytes and reads as many back, both at the same time.
 func roundTrip(c net.Conn, sent []byte) error {
