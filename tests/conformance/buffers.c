@@ -317,10 +317,25 @@ static void kept_after_the_close(void) {
     pump_close(&pump);
 }
 
+/* What is only lent is not the program's to give back. */
+static void lent_is_not_released(void) {
+    struct pump pump;
+    pump_open(&pump, NULL);
+    struct link link = link_open(&pump);
+    peer_send_pattern(&pump, link.fd, 1, 0, 100);
+    quoit_event event = op_must(&pump, op_recv(&pump, link.stream, 0, 0), 100);
+    op_must(&pump, op_release(&pump, event.buffer), QUOIT_E_STALE);
+    peer_send_pattern(&pump, link.fd, 1, 100, 100);
+    op_must(&pump, op_recv(&pump, link.stream, 0, 0), 100);
+    link_close(&pump, &link);
+    pump_close(&pump);
+}
+
 static const struct test_case cases[] = {
     {"exhausted_pool", exhausted_pool},
     {"none_is_forgotten", none_is_forgotten},
     {"kept_until_released", kept_until_released},
+    {"lent_is_not_released", lent_is_not_released},
     {"keep_by_op", keep_by_op},
     {"loan_ends_with_the_next_turn", loan_ends_with_the_next_turn},
     {"cap_of_a_stream", cap_of_a_stream},
