@@ -115,6 +115,28 @@ static void kept_until_released(void) {
     pump_close(&pump);
 }
 
+/* KEEP on an accept with AUTO_RECV is that of each stream's receive. */
+static void kept_by_auto_recv(void) {
+    struct pump pump;
+    quoit_addr addr = addr_v4(0);
+    pump_open(&pump, NULL);
+    quoit_handle listener = listen_on(&pump, &addr);
+    op_accept(&pump, listener, QUOIT_OPF_MULTI | QUOIT_OPF_AUTO_RECV | QUOIT_OPF_KEEP);
+    pump.on_event = note_kept;
+    pump.collect = true;
+    int fds[3];
+    for (int i = 0; i < 3; i++) {
+        fds[i] = peer_connect(&addr);
+        peer_send_pattern(&pump, fds[i], 1, 0, 700);
+    }
+    PUMP_UNTIL(&pump, kept_bytes == 2100);
+    CHECK_EQ(copied_count, 0);
+    release_all(&pump);
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+    pump_close(&pump);
+}
+
 /* KEEP of what was lent: counted, each with its own release. */
 static void keep_by_op(void) {
     struct pump pump;
@@ -336,6 +358,7 @@ static const struct test_case cases[] = {
     {"none_is_forgotten", none_is_forgotten},
     {"kept_until_released", kept_until_released},
     {"lent_is_not_released", lent_is_not_released},
+    {"kept_by_auto_recv", kept_by_auto_recv},
     {"keep_by_op", keep_by_op},
     {"loan_ends_with_the_next_turn", loan_ends_with_the_next_turn},
     {"cap_of_a_stream", cap_of_a_stream},

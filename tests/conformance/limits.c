@@ -22,7 +22,7 @@ static struct rlimit limit_files(int more) {
     close(lowest);
     CHECK_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
     now = before;
-    now.rlim_cur = (rlim_t)(lowest + more);
+    now.rlim_cur = (rlim_t)lowest + (rlim_t)more;
     CHECK_EQ(setrlimit(RLIMIT_NOFILE, &now), 0);
     return before;
 }
