@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -125,6 +126,13 @@ static void files(void **state) {
 
 static unsigned signals;
 
+/* The thread sanitizer interrupts the call at once, but puts the handler off: there it cannot be waited for. */
+#ifdef __SANITIZE_THREAD__
+#define HANDLED(sent) ((void)(sent), true)
+#else
+#define HANDLED(sent) (__atomic_load_n(&signals, __ATOMIC_SEQ_CST) >= (sent))
+#endif
+
 static void count_signal(int number) {
     (void)number;
     __atomic_fetch_add(&signals, 1, __ATOMIC_SEQ_CST);
@@ -154,7 +162,7 @@ static void interrupted_calls_go_on(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, read_byte, &reader), 0);
     for (unsigned sent = 1; sent <= 200; sent++) {
         assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
-        while (__atomic_load_n(&signals, __ATOMIC_SEQ_CST) < sent)
+        while (!HANDLED(sent))
             sched_yield();
     }
     assert_int_equal(write(fds[1], "k", 1), 1);
