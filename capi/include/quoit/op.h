@@ -131,7 +131,7 @@ typedef struct quoit_op {
  * when its mailbox is full. There: kind QUOIT_KIND_MESSAGE, result word 2, value word 1, aux arg.
  */
 #define QUOIT_OP_POST 13
-/* poll: offset a file descriptor (duplicated: the program's stays its own), arg QUOIT_POLL_* mask. -> mask, value poll handle (gone). */
+/* poll: offset a file descriptor (duplicated: the program's stays its own), arg QUOIT_POLL_* mask. -> mask. */
 #define QUOIT_OP_POLL 14
 /* open: target directory or 0, addr path (len its bytes, no NUL needed), arg QUOIT_OPEN_*, offset mode. Flags ARENA_SEND. -> 0, value file or directory. */
 #define QUOIT_OP_OPEN 15
@@ -140,7 +140,7 @@ typedef struct quoit_op {
  * QUOIT_READ_MAX); else addr is the program's memory, with BORROW. -> bytes, EOF at the end; lent: offset, len, buffer, value file size unknown (0).
  */
 #define QUOIT_OP_READ 16
-/* write: target file, payload as in send, offset position, -1 appends. Flags as send. -> bytes, or an error with value = bytes done. */
+/* write: target file, payload as in send, offset position, -1 appends. Flags as send, but IOV not with ARENA_RECV. -> bytes, or an error with value = bytes done. */
 #define QUOIT_OP_WRITE 17
 /* fsync: target file, arg 1 for data only. -> 0 */
 #define QUOIT_OP_FSYNC 18

@@ -13,7 +13,7 @@ extern "C" {
  * 576 bytes, frozen for SONAME 1. One thing that was tried. Texts are NUL-terminated sentences.
  *   state   QUOIT_PROBE_*
  *   status  0, or the -errno with which the kernel refused
- *   name    e.g. "io_uring_setup", "memlock"
+ *   name    e.g. "uring-defer", "memlock"
  *   reason  what was found;  fix: how to change it, "" where there is nothing to fix
  */
 typedef struct quoit_probe_entry {
