@@ -151,7 +151,7 @@ def all_suites() -> list[Suite]:
     found += [*pytest("cross", "tests/cross", "all", slow=True), *abi()]
     for preset, sanitizer in SANITIZERS.items():
         for suite in (*unit(preset), *conformance(preset)):
-            suite.sanitizer, suite.timeout, suite.slow = sanitizer, 900, True
+            suite.sanitizer, suite.slow = sanitizer, True
             suite.env |= SANITIZER_ENV
             found.append(suite)
     return found
