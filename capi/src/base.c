@@ -11,7 +11,8 @@ const char *quoit_version_text(void) {
 }
 
 quoit_status quoit_feature(uint32_t feature) {
-    return feature == QUOIT_FEATURE_URING || feature == QUOIT_FEATURE_EPOLL || feature == QUOIT_FEATURE_OFFLOAD;
+    return feature == QUOIT_FEATURE_URING || feature == QUOIT_FEATURE_EPOLL ||
+           feature == QUOIT_FEATURE_OFFLOAD;
 }
 
 quoit_status quoit_op_supported(uint32_t opcode) {
@@ -37,5 +38,6 @@ quoit_status quoit_status_class(quoit_status status) {
 quoit_status quoit_handle_kind(quoit_handle handle) {
     uint64_t kind = handle >> 56;
     uint64_t generation = (handle >> 24) & 0xFFFFFF;
-    return kind >= QUOIT_HANDLE_WORKER && kind <= QUOIT_HANDLE_BUFFER && generation ? (quoit_status)kind : QUOIT_E_HANDLE;
+    return kind >= QUOIT_HANDLE_WORKER && kind <= QUOIT_HANDLE_BUFFER && generation ? (quoit_status)kind
+                                                                                    : QUOIT_E_HANDLE;
 }

@@ -125,5 +125,6 @@ quoit_status quoit_peer_addr(quoit_worker *worker, quoit_handle handle, quoit_ad
 }
 
 quoit_status quoit_local_addr(quoit_worker *worker, quoit_handle handle, quoit_addr *out) {
-    return name_of(worker, handle, out, QT_KIND(QUOIT_HANDLE_STREAM) | QT_KIND(QUOIT_HANDLE_LISTENER), getsockname);
+    return name_of(worker, handle, out, QT_KIND(QUOIT_HANDLE_STREAM) | QT_KIND(QUOIT_HANDLE_LISTENER),
+                   getsockname);
 }

@@ -48,7 +48,8 @@ quoit_status quoit_runtime_driver_reason(quoit_runtime *pointer, char *text, uin
     return status;
 }
 
-quoit_status quoit_worker_create(quoit_runtime *pointer, const quoit_worker_options *options, quoit_worker **out) {
+quoit_status quoit_worker_create(quoit_runtime *pointer, const quoit_worker_options *options,
+                                 quoit_worker **out) {
     qt_runtime *runtime;
     qt_worker *w;
     if (out == NULL)

@@ -66,7 +66,9 @@ static void close_stream(file_service *s, connection *c) {
 }
 
 static void close_file(file_service *s, connection *c) {
-    ask(&s->base, (quoit_op){.opcode = QUOIT_OP_CLOSE, .flags = QUOIT_OPF_QUIET, .target = c->file, .user_data = TAG_QUIET});
+    ask(&s->base,
+        (quoit_op){
+            .opcode = QUOIT_OP_CLOSE, .flags = QUOIT_OPF_QUIET, .target = c->file, .user_data = TAG_QUIET});
     c->file = 0;
 }
 
@@ -106,7 +108,10 @@ static void resume(file_service *s, connection *c) {
     if (!c->paused || c->input_len > INPUT_MAX / 2)
         return;
     c->paused = 0;
-    ask(&s->base, (quoit_op){.opcode = QUOIT_OP_RECV_RESUME, .flags = QUOIT_OPF_QUIET, .target = c->stream, .user_data = TAG_QUIET});
+    ask(&s->base, (quoit_op){.opcode = QUOIT_OP_RECV_RESUME,
+                             .flags = QUOIT_OPF_QUIET,
+                             .target = c->stream,
+                             .user_data = TAG_QUIET});
 }
 
 static void next_request(file_service *s, connection *c) {
@@ -147,13 +152,17 @@ static void on_data(file_service *s, const quoit_event *e) {
         c->ended = 1;
         close_stream(s, c);
     } else {
-        memcpy(c->input + c->input_len, (const char *)(uintptr_t)(s->base.batch->recv_base + e->offset), e->len);
+        memcpy(c->input + c->input_len, (const char *)(uintptr_t)(s->base.batch->recv_base + e->offset),
+               e->len);
         c->input_len += e->len;
         s->base.handler_bytes += e->len;
     }
     if (c->input_len > INPUT_MAX / 2 && !c->paused && c->busy) {
         c->paused = 1;
-        ask(&s->base, (quoit_op){.opcode = QUOIT_OP_RECV_PAUSE, .flags = QUOIT_OPF_QUIET, .target = c->stream, .user_data = TAG_QUIET});
+        ask(&s->base, (quoit_op){.opcode = QUOIT_OP_RECV_PAUSE,
+                                 .flags = QUOIT_OPF_QUIET,
+                                 .target = c->stream,
+                                 .user_data = TAG_QUIET});
     }
     if (!(e->flags & QUOIT_EVF_MORE))
         c->ended = 1;

@@ -25,7 +25,8 @@ typedef struct service {
 } service;
 
 static void die(const char *what, int64_t status) {
-    fprintf(stderr, "%s: %s %s\n", what, quoit_status_message((quoit_status)status), quoit_status_hint((quoit_status)status));
+    fprintf(stderr, "%s: %s %s\n", what, quoit_status_message((quoit_status)status),
+            quoit_status_hint((quoit_status)status));
     exit(1);
 }
 
@@ -91,8 +92,12 @@ static void service_open(service *s, int argc, char **argv, int first) {
     if ((status = quoit_worker_create(s->runtime, &options, &s->worker)) < 0)
         die("quoit_worker_create", status);
     s->batch = quoit_worker_batch(s->worker);
-    ask(s, (quoit_op){.opcode = QUOIT_OP_LISTEN, .addr = (uintptr_t)&addr, .len = sizeof addr, .user_data = TAG_LISTEN});
-    ask(s, (quoit_op){.opcode = QUOIT_OP_POLL, .offset = s->signals, .arg = QUOIT_POLL_IN, .user_data = TAG_SIGNAL});
+    ask(s, (quoit_op){.opcode = QUOIT_OP_LISTEN,
+                      .addr = (uintptr_t)&addr,
+                      .len = sizeof addr,
+                      .user_data = TAG_LISTEN});
+    ask(s, (quoit_op){
+               .opcode = QUOIT_OP_POLL, .offset = s->signals, .arg = QUOIT_POLL_IN, .user_data = TAG_SIGNAL});
     quoit_submit(s->worker, s->batch->nops); /* copies the address: it need not outlive this function */
     s->batch->nops = 0;
 }
@@ -123,16 +128,22 @@ static int common_event(service *s, const quoit_event *e) {
 }
 
 static void report(const service *s) {
-    static const char *const drivers[] = {"auto", "uring", "uring-defer", "uring-coop", "uring-plain", "epoll"};
+    static const char *const drivers[] = {"auto",       "uring",       "uring-defer",
+                                          "uring-coop", "uring-plain", "epoll"};
     quoit_stats st = {.struct_size = sizeof st};
     quoit_stats_read(s->batch->worker, &st);
-    printf("{\"language\":\"c\",\"driver\":\"%s\",\"handler_messages\":%" PRIu64 ",\"handler_bytes\":%" PRIu64 ",\"stats\":{",
+    printf("{\"language\":\"c\",\"driver\":\"%s\",\"handler_messages\":%" PRIu64 ",\"handler_bytes\":%" PRIu64
+           ",\"stats\":{",
            drivers[st.driver], s->handler_messages, s->handler_bytes);
 #define PRINT(name) printf("\"%s\":%" PRIu64 ",", #name, st.name)
-    PRINT(ticks), PRINT(system_calls), PRINT(crossings), PRINT(ops), PRINT(events), PRINT(bytes_received), PRINT(bytes_sent);
-    PRINT(accepts), PRINT(connects), PRINT(park_ns), PRINT(parks), PRINT(sends), PRINT(sends_partial), PRINT(sends_gathered);
-    PRINT(recv_nobufs), PRINT(recv_rearms), PRINT(recv_paused), PRINT(cq_overflows), PRINT(accept_stalls), PRINT(posts_in);
-    PRINT(posts_refused), PRINT(wakes), PRINT(offloads), PRINT(timers_fired), PRINT(objects_live), PRINT(ops_live);
+    PRINT(ticks), PRINT(system_calls), PRINT(crossings), PRINT(ops), PRINT(events), PRINT(bytes_received),
+        PRINT(bytes_sent);
+    PRINT(accepts), PRINT(connects), PRINT(park_ns), PRINT(parks), PRINT(sends), PRINT(sends_partial),
+        PRINT(sends_gathered);
+    PRINT(recv_nobufs), PRINT(recv_rearms), PRINT(recv_paused), PRINT(cq_overflows), PRINT(accept_stalls),
+        PRINT(posts_in);
+    PRINT(posts_refused), PRINT(wakes), PRINT(offloads), PRINT(timers_fired), PRINT(objects_live),
+        PRINT(ops_live);
     PRINT(buffers_total), PRINT(buffers_free), PRINT(buffers_kept), PRINT(send_bytes_queued);
     printf("\"leaked\":%" PRIu64 "}}\n", st.leaked);
 }

@@ -28,7 +28,8 @@ void *qt_block_alloc(qt_blocks *blocks, size_t size) {
 
 void qt_block_free(qt_blocks *blocks, void *block, size_t size) {
     uint32_t class = class_of(size);
-    if (class >= QT_BLOCK_CLASSES || ((size_t)blocks->free_counts[class] << (class + SMALLEST_SHIFT)) >= FREE_BYTES_MAX) {
+    if (class >= QT_BLOCK_CLASSES ||
+        ((size_t)blocks->free_counts[class] << (class + SMALLEST_SHIFT)) >= FREE_BYTES_MAX) {
         free(block);
         return;
     }
@@ -38,7 +39,7 @@ void qt_block_free(qt_blocks *blocks, void *block, size_t size) {
 }
 
 void qt_blocks_destroy(qt_blocks *blocks) {
-    for (uint32_t class = 0; class < QT_BLOCK_CLASSES; class++) {
+    for (uint32_t class = 0; class < QT_BLOCK_CLASSES; class ++) {
         while (blocks->free_heads[class] != NULL) {
             void *block = blocks->free_heads[class];
             memcpy(&blocks->free_heads[class], block, sizeof(void *));

@@ -16,7 +16,7 @@ typedef struct qt_blocks {
     uint32_t free_counts[QT_BLOCK_CLASSES];
 } qt_blocks;
 
-void *qt_block_alloc(qt_blocks *blocks, size_t size); /* null when memory is out */
+void *qt_block_alloc(qt_blocks *blocks, size_t size);            /* null when memory is out */
 void qt_block_free(qt_blocks *blocks, void *block, size_t size); /* size as it was asked for */
 void qt_blocks_destroy(qt_blocks *blocks);
 

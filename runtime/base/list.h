@@ -11,7 +11,7 @@ typedef struct qt_link {
     struct qt_link *prev;
 } qt_link;
 
-#define qt_container(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+#define qt_container(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 static inline void qt_list_init(qt_link *link) {
     link->next = link;

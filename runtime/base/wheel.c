@@ -152,7 +152,8 @@ static int64_t next_tick(const qt_wheel *wheel, int64_t limit) {
         int here = (int)((uint64_t)wheel->tick >> shift) & SLOT_MASK;
         uint64_t base = ((uint64_t)wheel->tick >> shift) & ~(uint64_t)SLOT_MASK;
         uint64_t ahead = here == SLOT_MASK ? 0 : bits & (~(uint64_t)0 << (here + 1));
-        uint64_t slot = ahead ? (uint64_t)__builtin_ctzll(ahead) : (uint64_t)__builtin_ctzll(bits) + QT_WHEEL_SLOTS;
+        uint64_t slot =
+            ahead ? (uint64_t)__builtin_ctzll(ahead) : (uint64_t)__builtin_ctzll(bits) + QT_WHEEL_SLOTS;
         int64_t tick = (int64_t)((base + slot) << shift);
         if (tick < best)
             best = tick;

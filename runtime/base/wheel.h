@@ -38,7 +38,7 @@ typedef struct qt_wheel {
 void qt_wheel_init(qt_wheel *wheel, int64_t now_ns);
 void qt_timer_init(qt_timer *timer, qt_timer_fn expired);
 void qt_timer_arm(qt_wheel *wheel, qt_timer *timer, int64_t deadline_ns); /* re-arms an armed one */
-void qt_timer_disarm(qt_wheel *wheel, qt_timer *timer);                   /* no effect on one that is not armed */
+void qt_timer_disarm(qt_wheel *wheel, qt_timer *timer); /* no effect on one that is not armed */
 
 /* Expires what is due; `expired` may arm and disarm timers, also those still due. Returns how many expired. */
 uint32_t qt_wheel_expire(qt_wheel *wheel, int64_t now_ns);

@@ -11,10 +11,11 @@ struct qt_work {
     qt_job job;
     qt_letter letter;
     qt_worker *worker;
-    qt_link link;                             /* in worker->works */
-    void (*run)(qt_work *work);               /* on a pool thread */
-    void (*done)(qt_work *work, bool ran);    /* on the worker's thread; frees what the work owns, not the work */
-    bool waiting;                             /* not yet with the pool: its queue was full */
+    qt_link link;               /* in worker->works */
+    void (*run)(qt_work *work); /* on a pool thread */
+    void (*done)(qt_work *work,
+                 bool ran); /* on the worker's thread; frees what the work owns, not the work */
+    bool waiting;           /* not yet with the pool: its queue was full */
     bool ran;
     void *subject;
     int64_t result;

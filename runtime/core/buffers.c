@@ -20,7 +20,8 @@
 /* Reserves addresses; smaller where RLIMIT_AS or a sanitizer leaves less room. */
 static uint8_t *reserve(uint64_t *size) {
     for (; *size >= SMALLEST_ARENA; *size /= 2) {
-        void *base = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *base =
+            mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (base != MAP_FAILED)
             return base;
     }
@@ -106,7 +107,8 @@ static bool is_large(qt_worker *w, const qt_buffer *buffer) {
 
 uint32_t qt_buffer_index(qt_worker *w, const qt_buffer *buffer) {
     qt_buffers *b = &w->buffers;
-    return is_large(w, buffer) ? (uint32_t)(buffer - b->large) + QT_POOL_BUFFERS_MAX : (uint32_t)(buffer - b->pool);
+    return is_large(w, buffer) ? (uint32_t)(buffer - b->large) + QT_POOL_BUFFERS_MAX
+                               : (uint32_t)(buffer - b->pool);
 }
 
 uint64_t qt_buffer_handle(qt_worker *w, const qt_buffer *buffer) {
@@ -142,7 +144,7 @@ static uint32_t new_large(qt_buffers *b, uint32_t class) {
         b->large_capacity = capacity;
     }
     b->large[b->large_count] =
-        (qt_buffer){.generation = 1, .class = (uint8_t)class, .offset = b->large_next, .next_free = NONE};
+        (qt_buffer){.generation = 1, .class = (uint8_t) class, .offset = b->large_next, .next_free = NONE};
     b->large_next += size;
     return b->large_count++;
 }
@@ -251,7 +253,8 @@ quoit_status qt_buffer_find(qt_worker *w, uint64_t handle, qt_buffer **out) {
     if (kind != QUOIT_HANDLE_BUFFER)
         return QUOIT_E_KIND;
     qt_buffer *buffer = qt_buffer_at(w, (uint32_t)(handle & GENERATION_MASK));
-    if (buffer == NULL || buffer->generation != ((handle >> 24) & GENERATION_MASK) || (!buffer->lent && buffer->keeps == 0))
+    if (buffer == NULL || buffer->generation != ((handle >> 24) & GENERATION_MASK) ||
+        (!buffer->lent && buffer->keeps == 0))
         return QUOIT_E_STALE;
     *out = buffer;
     return 0;

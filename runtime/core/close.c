@@ -51,7 +51,7 @@ static void submit_close(qt_object *object) {
         qt_timer_disarm(&w->wheel, &object->close_op->deadline);
     qt_req *req = qt_request(w, QT_REQ_CLOSE, object->fd, object, closed);
     if (req == NULL)
-        abort(); /* a descriptor that can be neither used nor closed */
+        abort();     /* a descriptor that can be neither used nor closed */
     object->fd = -1; /* the driver's now: once closed, its number is somebody else's */
     qt_submit(w, req);
 }
@@ -80,7 +80,8 @@ static void request(qt_stream *s, uint8_t code) {
     if (code == QT_REQ_SHUTDOWN) {
         req->op_flags = SHUT_WR;
     } else {
-        req->addr = (uint64_t)(uintptr_t)s->object.worker->sink; /* what comes after close is read by nobody */
+        req->addr =
+            (uint64_t)(uintptr_t)s->object.worker->sink; /* what comes after close is read by nobody */
         req->len = QT_SINK_SIZE;
     }
     s->close_req = req;
@@ -96,7 +97,8 @@ static void advance_stream(qt_stream *s) {
             submit_close(&s->object);
         return;
     }
-    if (s->send_head != NULL || s->recv_req != NULL || s->recv != NULL || s->close_req != NULL || s->send_req != NULL)
+    if (s->send_head != NULL || s->recv_req != NULL || s->recv != NULL || s->close_req != NULL ||
+        s->send_req != NULL)
         return;
     if (!s->fin_sent) {
         s->fin_sent = true;
@@ -128,7 +130,8 @@ static void end_ops(qt_object *object) {
     while (at != &object->pendings) {
         qt_pending *p = qt_container(at, qt_pending, link);
         qt_link *next = at->next;
-        bool send = p->opcode == QUOIT_OP_SEND || p->opcode == QUOIT_OP_SENDV || p->opcode == QUOIT_OP_SHUTDOWN;
+        bool send =
+            p->opcode == QUOIT_OP_SEND || p->opcode == QUOIT_OP_SENDV || p->opcode == QUOIT_OP_SHUTDOWN;
         if (p != object->close_op && !send)
             qt_pending_end(p, -ECANCELED);
         at = next;
@@ -185,7 +188,8 @@ void qt_object_abort(qt_object *object) {
 void qt_close_progress(qt_stream *s) {
     qt_worker *w = s->object.worker;
     if (s->patient && s->object.close_op != NULL)
-        qt_timer_arm(&w->wheel, &s->object.close_op->deadline, qt_after(qt_now(w), w->options.close_timeout_ns));
+        qt_timer_arm(&w->wheel, &s->object.close_op->deadline,
+                     qt_after(qt_now(w), w->options.close_timeout_ns));
 }
 
 static void close_stream(qt_stream *s) {

@@ -51,7 +51,8 @@ static void connect_done(qt_req *req, const qt_completion *c) {
 }
 
 /* A socket for the address, bound to the local one if that is given. The descriptor or -errno. */
-static int open_socket(qt_worker *w, const quoit_op *op, const struct sockaddr_storage *addr, uint32_t *field) {
+static int open_socket(qt_worker *w, const quoit_op *op, const struct sockaddr_storage *addr,
+                       uint32_t *field) {
     struct sockaddr_storage local;
     socklen_t local_len = 0;
     int on = 1;

@@ -5,7 +5,8 @@
 #include <errno.h>
 
 #define FIELD(name) (1u << QUOIT_FIELD_##name)
-#define PAYLOAD (QUOIT_OPF_QUIET | QUOIT_OPF_BORROW | QUOIT_OPF_IOV | QUOIT_OPF_ARENA_SEND | QUOIT_OPF_ARENA_RECV)
+#define PAYLOAD                                                                                              \
+    (QUOIT_OPF_QUIET | QUOIT_OPF_BORROW | QUOIT_OPF_IOV | QUOIT_OPF_ARENA_SEND | QUOIT_OPF_ARENA_RECV)
 #define STREAM QT_KIND(QUOIT_HANDLE_STREAM)
 #define FILE_ QT_KIND(QUOIT_HANDLE_FILE)
 #define DIRECTORY QT_KIND(QUOIT_HANDLE_DIRECTORY)
@@ -13,13 +14,13 @@
 
 typedef struct qt_op_rule {
     void (*execute)(qt_worker *w, const quoit_op *op, qt_object *object);
-    uint32_t flags;    /* allowed */
-    uint32_t fields;   /* that may be other than zero, besides opcode, flags, user_data, target, timeout_ns */
-    uint32_t kinds;    /* of the target; 0: there is none */
-    bool may_lack;     /* the target may be 0 */
-    bool raw_target;   /* the handler looks it up itself */
+    uint32_t flags;  /* allowed */
+    uint32_t fields; /* that may be other than zero, besides opcode, flags, user_data, target, timeout_ns */
+    uint32_t kinds;  /* of the target; 0: there is none */
+    bool may_lack;   /* the target may be 0 */
+    bool raw_target; /* the handler looks it up itself */
     bool while_closing; /* also on an object that is closing */
-    bool local;        /* not by quoit_post */
+    bool local;         /* not by quoit_post */
 } qt_op_rule;
 
 static void execute_nop(qt_worker *w, const quoit_op *op, qt_object *object) {
@@ -29,8 +30,8 @@ static void execute_nop(qt_worker *w, const quoit_op *op, qt_object *object) {
 
 static const qt_op_rule rules[] = {
     [QUOIT_OP_NOP] = {execute_nop, QUOIT_OPF_QUIET, 0, 0, .may_lack = true},
-    [QUOIT_OP_LISTEN] = {qt_op_listen, QUOIT_OPF_ARENA_SEND, FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(ARG2), 0,
-                         .may_lack = true},
+    [QUOIT_OP_LISTEN] = {qt_op_listen, QUOIT_OPF_ARENA_SEND,
+                         FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(ARG2), 0, .may_lack = true},
     [QUOIT_OP_ACCEPT] = {qt_op_accept, QUOIT_OPF_MULTI | QUOIT_OPF_AUTO_RECV | QUOIT_OPF_KEEP, 0,
                          QT_KIND(QUOIT_HANDLE_LISTENER)},
     [QUOIT_OP_CONNECT] = {qt_op_connect, QUOIT_OPF_ARENA_SEND,
@@ -50,14 +51,15 @@ static const qt_op_rule rules[] = {
     [QUOIT_OP_POST] = {qt_op_post, QUOIT_OPF_QUIET, FIELD(ADDR) | FIELD(ARG) | FIELD(OFFSET) | FIELD(ARG2),
                        QT_KIND(QUOIT_HANDLE_WORKER), .raw_target = true},
     [QUOIT_OP_POLL] = {qt_op_poll, 0, FIELD(ARG) | FIELD(OFFSET), 0, .may_lack = true},
-    [QUOIT_OP_OPEN] = {qt_op_open, QUOIT_OPF_ARENA_SEND, FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(OFFSET),
-                       DIRECTORY, .may_lack = true},
+    [QUOIT_OP_OPEN] = {qt_op_open, QUOIT_OPF_ARENA_SEND,
+                       FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(OFFSET), DIRECTORY, .may_lack = true},
     [QUOIT_OP_READ] = {qt_op_read, QUOIT_OPF_BORROW, FIELD(ADDR) | FIELD(LEN) | FIELD(OFFSET), FILE_},
     [QUOIT_OP_WRITE] = {qt_op_write, PAYLOAD, FIELD(ADDR) | FIELD(LEN) | FIELD(OFFSET) | FIELD(ARG2), FILE_},
     [QUOIT_OP_FSYNC] = {qt_op_fsync, 0, FIELD(ARG), FILE_},
     [QUOIT_OP_OFFLOAD] = {qt_op_offload, QUOIT_OPF_ARGS | QUOIT_OPF_ARENA_SEND, FIELD(ADDR) | FIELD(LEN), 0,
                           .may_lack = true},
-    [QUOIT_OP_KEEP] = {qt_op_keep, QUOIT_OPF_QUIET, 0, QT_KIND(QUOIT_HANDLE_BUFFER), .raw_target = true, .local = true},
+    [QUOIT_OP_KEEP] = {qt_op_keep, QUOIT_OPF_QUIET, 0, QT_KIND(QUOIT_HANDLE_BUFFER), .raw_target = true,
+                       .local = true},
     [QUOIT_OP_RELEASE] = {qt_op_release, QUOIT_OPF_QUIET, 0, QT_KIND(QUOIT_HANDLE_BUFFER), .raw_target = true,
                           .local = true},
 };
@@ -88,8 +90,9 @@ static uint32_t stray_field(const quoit_op *op, const qt_op_rule *rule) {
         uint32_t field;
         bool set;
     } fields[] = {
-        {QUOIT_FIELD_ADDR, op->addr != 0},     {QUOIT_FIELD_LEN, op->len != 0},   {QUOIT_FIELD_ARG, op->arg != 0},
-        {QUOIT_FIELD_OFFSET, op->offset != 0}, {QUOIT_FIELD_ARG2, op->arg2 != 0},
+        {QUOIT_FIELD_ADDR, op->addr != 0}, {QUOIT_FIELD_LEN, op->len != 0},
+        {QUOIT_FIELD_ARG, op->arg != 0},   {QUOIT_FIELD_OFFSET, op->offset != 0},
+        {QUOIT_FIELD_ARG2, op->arg2 != 0},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (fields[i].set && !(rule->fields & (1u << fields[i].field)))

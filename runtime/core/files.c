@@ -83,9 +83,9 @@ static const struct {
     uint32_t ours;
     int theirs;
 } open_flags[] = {
-    {QUOIT_OPEN_CREATE, O_CREAT},       {QUOIT_OPEN_EXCLUSIVE, O_EXCL},      {QUOIT_OPEN_TRUNCATE, O_TRUNC},
-    {QUOIT_OPEN_APPEND, O_APPEND},      {QUOIT_OPEN_DIRECTORY, O_DIRECTORY}, {QUOIT_OPEN_NOFOLLOW, O_NOFOLLOW},
-    {QUOIT_OPEN_SYNC, O_SYNC},          {QUOIT_OPEN_DIRECT, O_DIRECT},
+    {QUOIT_OPEN_CREATE, O_CREAT},  {QUOIT_OPEN_EXCLUSIVE, O_EXCL},      {QUOIT_OPEN_TRUNCATE, O_TRUNC},
+    {QUOIT_OPEN_APPEND, O_APPEND}, {QUOIT_OPEN_DIRECTORY, O_DIRECTORY}, {QUOIT_OPEN_NOFOLLOW, O_NOFOLLOW},
+    {QUOIT_OPEN_SYNC, O_SYNC},     {QUOIT_OPEN_DIRECT, O_DIRECT},
 };
 
 static bool to_open_flags(uint32_t ours, int *theirs) {
@@ -106,7 +106,8 @@ static void open_done(qt_req *req, const qt_completion *c) {
     qt_worker *w = p->worker;
     int64_t result = take_result(p, c);
     if (result >= 0 && w->draining) {
-        close((int)result); /* a stop has closed its objects already: one that came now would never be closed */
+        close(
+            (int)result); /* a stop has closed its objects already: one that came now would never be closed */
         result = p->verdict;
     }
     if (result < 0) {
@@ -190,7 +191,7 @@ static void read_done(qt_req *req, const qt_completion *c) {
 
 void qt_op_read(qt_worker *w, const quoit_op *op, qt_object *file) {
     bool lend = op->addr == 0;
-    uint32_t field = op->offset < -1 ? QUOIT_FIELD_OFFSET
+    uint32_t field = op->offset < -1                                                 ? QUOIT_FIELD_OFFSET
                      : op->len == 0 || op->len > (lend ? QUOIT_READ_MAX : INT32_MAX) ? QUOIT_FIELD_LEN
                      : lend == !!(op->flags & QUOIT_OPF_BORROW)                      ? QUOIT_FIELD_FLAGS
                                                                                      : 0;
@@ -270,8 +271,8 @@ static void submit_write(qt_pending *p, int64_t offset) {
 }
 
 /* Finds where each slice lies. With ARENA_RECV the loan is checked and the first slice's buffer pinned, others are copied. */
-static quoit_status find_slices(qt_worker *w, const quoit_op *op, struct iovec *slices, uint32_t *n, uint64_t *total,
-                                qt_buffer **pin) {
+static quoit_status find_slices(qt_worker *w, const quoit_op *op, struct iovec *slices, uint32_t *n,
+                                uint64_t *total, qt_buffer **pin) {
     quoit_iov one = {op->addr, op->len, 0};
     const void *list = &one;
     *n = 1;

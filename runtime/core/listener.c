@@ -56,8 +56,8 @@ static int prepare(qt_worker *w, int fd, const struct sockaddr_storage *addr, ui
     return error;
 }
 
-static int open_listener(qt_worker *w, const struct sockaddr_storage *addr, socklen_t len, uint32_t backlog, uint32_t flags,
-                         quoit_addr *bound) {
+static int open_listener(qt_worker *w, const struct sockaddr_storage *addr, socklen_t len, uint32_t backlog,
+                         uint32_t flags, quoit_addr *bound) {
     QT_COUNT(w, system_calls, 4);
     int fd = socket(addr->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -192,7 +192,8 @@ static void accepted(qt_listener *l, int fd) {
     if (s == NULL) {
         close(fd);
         QT_COUNT(w, accept_stalls, 1);
-        qt_log_line(w->runtime, QUOIT_LOG_WARNING, "An accepted connection was closed: %s", qt_status_message(error));
+        qt_log_line(w->runtime, QUOIT_LOG_WARNING, "An accepted connection was closed: %s",
+                    qt_status_message(error));
         return;
     }
     QT_COUNT(w, accepts, 1);
@@ -221,7 +222,8 @@ static void accepted_one(qt_listener *l, int fd) {
 static void stall(qt_listener *l, int32_t res) {
     qt_worker *w = l->object.worker;
     QT_COUNT(w, accept_stalls, 1);
-    qt_log_line(w->runtime, QUOIT_LOG_WARNING, "Accepting pauses until a descriptor is free: %s", qt_status_message(res));
+    qt_log_line(w->runtime, QUOIT_LOG_WARNING, "Accepting pauses until a descriptor is free: %s",
+                qt_status_message(res));
     if (qt_list_empty(&l->stalled_link))
         qt_list_append(&w->stalled, &l->stalled_link);
     qt_timer_arm(&w->wheel, &l->retry, qt_now(w) + RETRY_NS);

@@ -11,7 +11,8 @@ typedef struct qt_letter qt_letter;
 
 struct qt_letter {
     qt_letter *next;
-    void (*open)(void *worker, qt_letter *letter);    /* on the worker's thread; frees the letter if it is to be freed */
+    void (*open)(void *worker,
+                 qt_letter *letter); /* on the worker's thread; frees the letter if it is to be freed */
     void (*discard)(void *worker, qt_letter *letter); /* the worker is gone */
     uint32_t ops;                                     /* counts against the bounds; 0 for jobs */
     uint64_t bytes;
@@ -35,8 +36,8 @@ void qt_mailbox_unreserve(qt_mailbox *box, uint32_t ops, uint64_t bytes);
 bool qt_mailbox_put(qt_mailbox *box, qt_letter *letter); /* false: closed */
 
 bool qt_mailbox_empty(qt_mailbox *box);
-void qt_mailbox_open(qt_mailbox *box, void *worker);  /* reads all letters that are there now */
-bool qt_mailbox_shut(qt_mailbox *box);                /* if it is empty no letter comes any more; false: open it first */
+void qt_mailbox_open(qt_mailbox *box, void *worker); /* reads all letters that are there now */
+bool qt_mailbox_shut(qt_mailbox *box); /* if it is empty no letter comes any more; false: open it first */
 void qt_mailbox_close(qt_mailbox *box, void *worker); /* discards what is left; later puts fail */
 
 #endif

@@ -43,7 +43,8 @@ quoit_status qt_addr_to_sockaddr(const quoit_addr *addr, struct sockaddr_storage
         *out_len = sizeof *in6;
         return 0;
     }
-    if (addr->family == QUOIT_FAMILY_UNIX && addr->len > 0 && addr->len < sizeof((struct sockaddr_un *)0)->sun_path) {
+    if (addr->family == QUOIT_FAMILY_UNIX && addr->len > 0 &&
+        addr->len < sizeof((struct sockaddr_un *)0)->sun_path) {
         struct sockaddr_un *un = (struct sockaddr_un *)out;
         un->sun_family = AF_UNIX;
         memcpy(un->sun_path, addr->bytes, addr->len);
@@ -75,7 +76,8 @@ quoit_status qt_addr_from_sockaddr(const struct sockaddr_storage *from, socklen_
     }
     if (from->ss_family == AF_UNIX) {
         const struct sockaddr_un *un = (const struct sockaddr_un *)from;
-        size_t used = len > offsetof(struct sockaddr_un, sun_path) ? len - offsetof(struct sockaddr_un, sun_path) : 0;
+        size_t used =
+            len > offsetof(struct sockaddr_un, sun_path) ? len - offsetof(struct sockaddr_un, sun_path) : 0;
         if (used > 0 && un->sun_path[0] != 0)
             used = strnlen(un->sun_path, used);
         out->family = QUOIT_FAMILY_UNIX;
@@ -86,8 +88,8 @@ quoit_status qt_addr_from_sockaddr(const struct sockaddr_storage *from, socklen_
     return QUOIT_E_UNSUPPORTED;
 }
 
-quoit_status qt_op_addr(qt_worker *w, const quoit_op *op, uint64_t addr, uint32_t len, struct sockaddr_storage *out,
-                        socklen_t *out_len) {
+quoit_status qt_op_addr(qt_worker *w, const quoit_op *op, uint64_t addr, uint32_t len,
+                        struct sockaddr_storage *out, socklen_t *out_len) {
     const void *memory;
     quoit_addr copy;
     if (len != sizeof copy)

@@ -89,8 +89,8 @@ typedef struct qt_timer_object {
 /* memory.c: what an op points at */
 /* Resolves addr of `len` bytes (pointer, or offset in the scratch region): 0 and *out, or a status. */
 quoit_status qt_op_memory(qt_worker *w, const quoit_op *op, uint64_t addr, uint64_t len, const void **out);
-quoit_status qt_op_addr(qt_worker *w, const quoit_op *op, uint64_t addr, uint32_t len, struct sockaddr_storage *out,
-                        socklen_t *out_len);
+quoit_status qt_op_addr(qt_worker *w, const quoit_op *op, uint64_t addr, uint32_t len,
+                        struct sockaddr_storage *out, socklen_t *out_len);
 quoit_status qt_addr_to_sockaddr(const quoit_addr *addr, struct sockaddr_storage *out, socklen_t *out_len);
 quoit_status qt_addr_from_sockaddr(const struct sockaddr_storage *from, socklen_t len, quoit_addr *out);
 

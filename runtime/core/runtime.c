@@ -37,8 +37,10 @@ static quoit_status wanted_driver(qt_runtime *runtime, uint32_t *wanted) {
             return 0;
         }
     }
-    qt_log_line(runtime, QUOIT_LOG_ERROR,
-                "QUOIT_DRIVER is \"%.40s\"; it takes auto, uring, uring-defer, uring-coop, uring-plain or epoll.", name);
+    qt_log_line(
+        runtime, QUOIT_LOG_ERROR,
+        "QUOIT_DRIVER is \"%.40s\"; it takes auto, uring, uring-defer, uring-coop, uring-plain or epoll.",
+        name);
     return QUOIT_E_DRIVER;
 }
 
@@ -76,14 +78,16 @@ static quoit_status init(qt_runtime *runtime) {
     quoit_runtime_options *o = &runtime->options;
     const char *log = getenv("QUOIT_LOG");
     pthread_mutex_init(&runtime->log.lock, NULL);
-    runtime->log.to_stderr = o->flags & QUOIT_RUNTIME_LOG_STDERR || (log != NULL && strcmp(log, "stderr") == 0);
+    runtime->log.to_stderr =
+        o->flags & QUOIT_RUNTIME_LOG_STDERR || (log != NULL && strcmp(log, "stderr") == 0);
     runtime->fork_page = make_fork_page();
     if (runtime->fork_page == NULL)
         return -ENOMEM;
     quoit_status status = choose_driver(runtime);
     if (status != 0)
         return status;
-    return qt_pool_create(o->pool_threads ? o->pool_threads : 4, o->pool_queue ? o->pool_queue : 1024, &runtime->pool);
+    return qt_pool_create(o->pool_threads ? o->pool_threads : 4, o->pool_queue ? o->pool_queue : 1024,
+                          &runtime->pool);
 }
 
 quoit_status qt_runtime_create(const quoit_runtime_options *given, qt_runtime **out) {

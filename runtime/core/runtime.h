@@ -43,7 +43,8 @@ static inline bool qt_runtime_forked(const qt_runtime *runtime) {
     return __atomic_load_n(runtime->fork_page, __ATOMIC_RELAXED) == 0;
 }
 
-__attribute__((format(printf, 3, 4))) void qt_log_line(qt_runtime *runtime, uint32_t level, const char *format, ...);
+__attribute__((format(printf, 3, 4))) void qt_log_line(qt_runtime *runtime, uint32_t level,
+                                                       const char *format, ...);
 quoit_status qt_log_take(qt_runtime *runtime, char *text, uint32_t capacity, uint32_t *level);
 
 #endif

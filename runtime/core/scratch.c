@@ -13,7 +13,8 @@ int qt_scratch_init(qt_worker *w) {
     s->region_size = w->options.scratch_len;
     s->arena_size = w->options.send_arena;
     for (; s->arena_size >= s->region_size; s->arena_size /= 2) {
-        void *base = mmap(NULL, s->arena_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *base = mmap(NULL, s->arena_size, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (base != MAP_FAILED) {
             s->base = base;
             break;

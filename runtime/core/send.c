@@ -127,7 +127,8 @@ static bool gather(qt_stream *s, qt_req *req) {
         return false;
     uint32_t n = 0;
     s->send_flying = 0;
-    for (qt_piece *piece = head; piece != NULL && piece->kind != QT_PIECE_SHUTDOWN && n < QT_GATHER_MAX; piece = piece->next) {
+    for (qt_piece *piece = head; piece != NULL && piece->kind != QT_PIECE_SHUTDOWN && n < QT_GATHER_MAX;
+         piece = piece->next) {
         slot->slices[n++] = (struct iovec){(void *)(uintptr_t)piece->addr, piece->len};
         s->send_flying += piece->len;
         req->op_flags = message_flags(piece);

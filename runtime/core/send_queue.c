@@ -56,7 +56,8 @@ static void chain_add(qt_chain *chain, qt_piece *piece) {
 }
 
 /* One block for all copied slices of an op, so that a sendv of many small parts costs one piece. */
-static int add_copy(qt_stream *s, qt_pending *p, qt_chain *chain, const struct iovec *slices, uint32_t n, uint64_t total) {
+static int add_copy(qt_stream *s, qt_pending *p, qt_chain *chain, const struct iovec *slices, uint32_t n,
+                    uint64_t total) {
     qt_worker *w = s->object.worker;
     if (s->copied + total > w->options.send_limit)
         return -ENOBUFS;
@@ -81,7 +82,8 @@ static int add_copy(qt_stream *s, qt_pending *p, qt_chain *chain, const struct i
     return 0;
 }
 
-static int add_reference(qt_stream *s, qt_pending *p, qt_chain *chain, uint8_t kind, uint64_t addr, uint32_t len, uint32_t ref) {
+static int add_reference(qt_stream *s, qt_pending *p, qt_chain *chain, uint8_t kind, uint64_t addr,
+                         uint32_t len, uint32_t ref) {
     qt_piece *piece = new_piece(s, p, kind, addr, len);
     if (piece == NULL)
         return -ENOMEM;
@@ -91,14 +93,16 @@ static int add_reference(qt_stream *s, qt_pending *p, qt_chain *chain, uint8_t k
 }
 
 /* Received bytes are pinned, up to the stream's cap and the arena's; beyond, copied, so that a slow peer starves nobody. */
-static int add_received(qt_stream *s, qt_pending *p, qt_chain *chain, qt_buffer *buffer, uint64_t offset, uint32_t len) {
+static int add_received(qt_stream *s, qt_pending *p, qt_chain *chain, qt_buffer *buffer, uint64_t offset,
+                        uint32_t len) {
     qt_worker *w = s->object.worker;
     uint32_t size = qt_buffer_size(w, buffer);
     uint8_t *bytes = w->buffers.base + offset;
     bool first = s->pinned == 0; /* a single large block is always taken: files are sent so */
     if ((first || s->pinned + size <= w->options.kept_stream_max) && buffer->pins < UINT16_MAX &&
         qt_buffer_count_kept(w, buffer)) {
-        int error = add_reference(s, p, chain, QT_PIECE_BUFFER, (uint64_t)(uintptr_t)bytes, len, qt_buffer_index(w, buffer));
+        int error = add_reference(s, p, chain, QT_PIECE_BUFFER, (uint64_t)(uintptr_t)bytes, len,
+                                  qt_buffer_index(w, buffer));
         if (error)
             return error;
         buffer->pins++;
@@ -109,8 +113,8 @@ static int add_received(qt_stream *s, qt_pending *p, qt_chain *chain, qt_buffer 
     return add_copy(s, p, chain, &slice, 1, len);
 }
 
-static int received(qt_stream *s, qt_pending *p, qt_chain *chain, const quoit_op *op, const quoit_iov *iov, uint32_t n,
-                    uint32_t *field) {
+static int received(qt_stream *s, qt_pending *p, qt_chain *chain, const quoit_op *op, const quoit_iov *iov,
+                    uint32_t n, uint32_t *field) {
     qt_worker *w = s->object.worker;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t handle = op->arg2;
@@ -123,7 +127,8 @@ static int received(qt_stream *s, qt_pending *p, qt_chain *chain, const quoit_op
         }
         int status = qt_buffer_check(w, handle, iov[i].addr, iov[i].len, &buffer);
         if (status != 0) {
-            *field = status == QUOIT_E_RANGE || (op->flags & QUOIT_OPF_IOV) ? QUOIT_FIELD_ADDR : QUOIT_FIELD_ARG2;
+            *field =
+                status == QUOIT_E_RANGE || (op->flags & QUOIT_OPF_IOV) ? QUOIT_FIELD_ADDR : QUOIT_FIELD_ARG2;
             return status;
         }
         status = add_received(s, p, chain, buffer, iov[i].addr, iov[i].len);
@@ -135,8 +140,8 @@ static int received(qt_stream *s, qt_pending *p, qt_chain *chain, const quoit_op
 
 /* Scratch memory is used in place only by a send that starts now; what must queue is copied, so that a slow stream
  * does not pin a region. */
-static int written(qt_stream *s, qt_pending *p, qt_chain *chain, const quoit_op *op, const quoit_iov *iov, uint32_t n,
-                   uint32_t *field) {
+static int written(qt_stream *s, qt_pending *p, qt_chain *chain, const quoit_op *op, const quoit_iov *iov,
+                   uint32_t n, uint32_t *field) {
     qt_worker *w = s->object.worker;
     struct iovec slices[QUOIT_IOV_MAX];
     uint64_t total = 0;
@@ -153,13 +158,14 @@ static int written(qt_stream *s, qt_pending *p, qt_chain *chain, const quoit_op 
     if (total > UINT32_MAX)
         return *field = QUOIT_FIELD_LEN, QUOIT_E_LIMIT;
     /* No bytes pin no region: there may be none. */
-    bool in_place = (op->flags & QUOIT_OPF_ARENA_SEND) && total > 0 && s->send_head == NULL && s->send_req == NULL;
+    bool in_place =
+        (op->flags & QUOIT_OPF_ARENA_SEND) && total > 0 && s->send_head == NULL && s->send_req == NULL;
     if (!(op->flags & QUOIT_OPF_BORROW) && !in_place)
         return add_copy(s, p, chain, slices, n, total);
     for (uint32_t i = 0; i < n; i++) {
         uint8_t kind = in_place ? QT_PIECE_SCRATCH : QT_PIECE_BORROW;
-        int error = add_reference(s, p, chain, kind, (uint64_t)(uintptr_t)slices[i].iov_base, (uint32_t)slices[i].iov_len,
-                                  w->scratch.current);
+        int error = add_reference(s, p, chain, kind, (uint64_t)(uintptr_t)slices[i].iov_base,
+                                  (uint32_t)slices[i].iov_len, w->scratch.current);
         if (error)
             return error;
         if (in_place)

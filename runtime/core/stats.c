@@ -19,8 +19,10 @@ void qt_stats_snapshot(qt_worker *w, quoit_stats *out) {
     out->posts_refused = __atomic_load_n(&w->posts_refused, __ATOMIC_RELAXED);
 }
 
-#define COUNTER(field, help) {#field, help, offsetof(quoit_stats, field), true}
-#define GAUGE(field, help) {#field, help, offsetof(quoit_stats, field), false}
+#define COUNTER(field, help)                                                                                 \
+    { #field, help, offsetof(quoit_stats, field), true }
+#define GAUGE(field, help)                                                                                   \
+    { #field, help, offsetof(quoit_stats, field), false }
 
 static const struct {
     const char *name;
@@ -81,7 +83,8 @@ __attribute__((format(printf, 2, 3))) static void put(qt_writer *out, const char
 
 static void put_histogram(qt_writer *out, uint32_t worker, const quoit_stats *stats) {
     uint64_t count = 0;
-    put(out, "# TYPE quoit_tick_seconds histogram\n# HELP quoit_tick_seconds Own time of a turn, without waiting.\n");
+    put(out, "# TYPE quoit_tick_seconds histogram\n# HELP quoit_tick_seconds Own time of a turn, without "
+             "waiting.\n");
     for (uint32_t i = 0; i < 16; i++) {
         count += stats->tick_ns_hist[i];
         if (i == 15)
@@ -98,9 +101,9 @@ quoit_status qt_stats_text(uint64_t handle, const quoit_stats *stats, char *text
     qt_writer out = {.text = text, .capacity = capacity};
     for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
         uint64_t value = *(const uint64_t *)(const void *)((const char *)stats + metrics[i].offset);
-        put(&out, "# TYPE quoit_%s %s\n# HELP quoit_%s %s\nquoit_%s%s{worker=\"%u\"} %" PRIu64 "\n", metrics[i].name,
-            metrics[i].counter ? "counter" : "gauge", metrics[i].name, metrics[i].help, metrics[i].name,
-            metrics[i].counter ? "_total" : "", worker, value);
+        put(&out, "# TYPE quoit_%s %s\n# HELP quoit_%s %s\nquoit_%s%s{worker=\"%u\"} %" PRIu64 "\n",
+            metrics[i].name, metrics[i].counter ? "counter" : "gauge", metrics[i].name, metrics[i].help,
+            metrics[i].name, metrics[i].counter ? "_total" : "", worker, value);
     }
     put_histogram(&out, worker, stats);
     put(&out, "# EOF\n");

@@ -47,7 +47,8 @@ static void expired(qt_timer *timer) {
     int64_t missed = (qt_now(w) - timer->deadline_ns) / t->period_ns;
     int64_t beats = 1 + (missed > 0 ? missed : 0);
     int64_t next;
-    if (__builtin_mul_overflow(beats, t->period_ns, &next) || __builtin_add_overflow(timer->deadline_ns, next, &next))
+    if (__builtin_mul_overflow(beats, t->period_ns, &next) ||
+        __builtin_add_overflow(timer->deadline_ns, next, &next))
         next = INT64_MAX;
     qt_pending_event(p, beats)->value = t->object.handle;
     qt_timer_arm(&w->wheel, timer, next);
@@ -78,7 +79,9 @@ static void rearm(qt_worker *w, const quoit_op *op, qt_timer_object *t) {
 }
 
 void qt_op_timer(qt_worker *w, const quoit_op *op, qt_object *object) {
-    uint32_t field = op->arg > QUOIT_CLOCK_WALL ? QUOIT_FIELD_ARG : op->arg2 > INT64_MAX ? QUOIT_FIELD_ARG2 : 0;
+    uint32_t field = op->arg > QUOIT_CLOCK_WALL ? QUOIT_FIELD_ARG
+                     : op->arg2 > INT64_MAX     ? QUOIT_FIELD_ARG2
+                                                : 0;
     if (!(op->flags & QUOIT_OPF_ABS) && op->offset < 0)
         field = QUOIT_FIELD_OFFSET;
     if (field) {

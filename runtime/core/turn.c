@@ -29,8 +29,8 @@ static bool room(const qt_worker *w) {
 
 /* The mailbox is shut with it: a post that came too late is told so, one that was taken has its event. */
 static bool drained(qt_worker *w) {
-    return w->draining && w->handles.live == 0 && w->pendings.live == 0 && w->queue.count == 0 && w->batch->nevents == 0 &&
-           qt_mailbox_shut(&w->mailbox);
+    return w->draining && w->handles.live == 0 && w->pendings.live == 0 && w->queue.count == 0 &&
+           w->batch->nevents == 0 && qt_mailbox_shut(&w->mailbox);
 }
 
 static bool starved_can_go_on(const qt_worker *w) {
@@ -97,7 +97,8 @@ static void add_grease(qt_worker *w) {
     if (!(w->options.flags & QUOIT_WORKER_GREASE) || !room(w) || w->batch->tick % GREASE_EVERY != 0)
         return;
     w->grease = w->grease * 6364136223846793005u + 1442695040888963407u;
-    quoit_event *event = qt_event(w, QUOIT_KIND_GREASE + (uint32_t)(w->grease >> 56), 0, UINT64_MAX, (int64_t)(w->grease >> 33));
+    quoit_event *event = qt_event(w, QUOIT_KIND_GREASE + (uint32_t)(w->grease >> 56), 0, UINT64_MAX,
+                                  (int64_t)(w->grease >> 33));
     event->value = w->grease;
 }
 
@@ -165,7 +166,10 @@ quoit_status qt_turn(qt_worker *w, uint32_t nops, int64_t timeout_ns, bool may_b
     atomic_store(&w->sleeping, 0);
     int64_t from = qt_now_ns();
     uint64_t parked = w->stats.park_ns;
-    int64_t until = !may_block || timeout_ns == 0 ? 0 : timeout_ns < 0 ? -1 : timeout_ns > INT64_MAX - from ? INT64_MAX : from + timeout_ns;
+    int64_t until = !may_block || timeout_ns == 0   ? 0
+                    : timeout_ns < 0                ? -1
+                    : timeout_ns > INT64_MAX - from ? INT64_MAX
+                                                    : from + timeout_ns;
     bool interrupted = false;
     unsigned late_rounds = 0;
     batch->nevents = 0;

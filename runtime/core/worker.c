@@ -20,7 +20,8 @@ static uint64_t or_default(uint64_t given, uint64_t otherwise) {
 /* The only place where a worker's defaults stand. */
 static void set_defaults(quoit_worker_options *o) {
     o->events_max = (uint32_t)or_default(o->events_max, 256);
-    o->ops_max = (uint32_t)or_default(o->ops_max, 4 * (uint64_t)(o->events_max < 16384 ? o->events_max : 16384));
+    o->ops_max =
+        (uint32_t)or_default(o->ops_max, 4 * (uint64_t)(o->events_max < 16384 ? o->events_max : 16384));
     o->scratch_len = (uint32_t)or_default(o->scratch_len, 1 << 20);
     o->recv_arena = or_default(o->recv_arena, 1 << 30);
     o->send_arena = or_default(o->send_arena, 1 << 30);
@@ -66,7 +67,8 @@ static const char *bad_option(const quoit_worker_options *o) {
     return NULL;
 }
 
-static quoit_status read_options(qt_runtime *runtime, const quoit_worker_options *given, quoit_worker_options *out) {
+static quoit_status read_options(qt_runtime *runtime, const quoit_worker_options *given,
+                                 quoit_worker_options *out) {
     memset(out, 0, sizeof *out);
     if (given != NULL) {
         quoit_status status = qt_options_read(out, sizeof *out, QT_WORKER_OPTIONS_V1, given);
@@ -137,8 +139,8 @@ static int make_driver(qt_worker *w) {
         error = qt_uring_create(&options, &w->driver);
         if (error == 0 || error == -EMFILE || error == -ENFILE || runtime->driver_forced)
             return error;
-        qt_log_line(runtime, QUOIT_LOG_WARNING, "No ring could be set up for a worker (%s); it runs on epoll.",
-                    qt_status_name(error));
+        qt_log_line(runtime, QUOIT_LOG_WARNING,
+                    "No ring could be set up for a worker (%s); it runs on epoll.", qt_status_name(error));
     }
     options.rung = QUOIT_DRIVER_EPOLL;
     return qt_epoll_create(&options, &w->driver);
@@ -147,7 +149,8 @@ static int make_driver(qt_worker *w) {
 static int init(qt_worker *w) {
     qt_slab_init(&w->pendings, sizeof(qt_pending), 128);
     qt_slab_init(&w->streams, sizeof(qt_stream), 64);
-    size_t small = sizeof(qt_listener) > sizeof(qt_timer_object) ? sizeof(qt_listener) : sizeof(qt_timer_object);
+    size_t small =
+        sizeof(qt_listener) > sizeof(qt_timer_object) ? sizeof(qt_listener) : sizeof(qt_timer_object);
     qt_slab_init(&w->objects, small, 64);
     qt_slab_init(&w->pieces, sizeof(qt_piece), 128);
     qt_slab_init(&w->send_slots, sizeof(qt_send_slot), 8);

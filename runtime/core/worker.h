@@ -92,7 +92,7 @@ typedef struct qt_buffers {
     uint8_t *base;
     uint64_t arena_size;
     uint32_t size;
-    uint32_t target;    /* waiting in the driver or lent in this batch */
+    uint32_t target; /* waiting in the driver or lent in this batch */
     uint32_t in_driver;
     uint32_t lent_pool;
     uint32_t created; /* pool buffers that exist: bids below this */
@@ -121,7 +121,7 @@ typedef struct qt_scratch {
     uint64_t arena_size;
     uint32_t region_size;
     uint32_t region_count;
-    uint32_t *pins; /* sends in flight per region */
+    uint32_t *pins;   /* sends in flight per region */
     uint32_t current; /* UINT32_MAX: none */
 } qt_scratch;
 
@@ -153,7 +153,7 @@ struct qt_worker {
     atomic_uintptr_t owner; /* qt_self of the owner; 0 none yet; QT_OWNER_TO_BE */
     atomic_int owner_tid;   /* 0 not known yet; QT_OWNER_ENDED */
     bool enabled;
-    bool filling;   /* events may go straight into the batch */
+    bool filling; /* events may go straight into the batch */
     bool draining;
     bool drained;
     bool executing_post;
@@ -181,21 +181,21 @@ struct qt_worker {
     qt_buffers buffers;
     qt_scratch scratch;
     qt_mailbox mailbox;
-    qt_link loose;  /* pending ops without an object */
-    qt_link dirty;  /* streams with sends to submit */
-    qt_link stalled; /* listeners that wait for a file descriptor */
+    qt_link loose;      /* pending ops without an object */
+    qt_link dirty;      /* streams with sends to submit */
+    qt_link stalled;    /* listeners that wait for a file descriptor */
     uint64_t submitted; /* requests since the last enter */
     uint64_t grease;
     qt_link works;         /* jobs with the blocking pool */
     qt_link works_waiting; /* jobs that found its queue full */
     pthread_mutex_t works_lock;
     pthread_cond_t works_home;
-    uint32_t works_out; /* under the lock */
-    bool ending;        /* takes no more jobs */
-    bool leaked;        /* the kernel may still write to what its requests point at */
+    uint32_t works_out;     /* under the lock */
+    bool ending;            /* takes no more jobs */
+    bool leaked;            /* the kernel may still write to what its requests point at */
     uint64_t posts_refused; /* atomic */
     uint64_t driver_calls;  /* the driver's system calls, as last published */
-    uint8_t *sink; /* input after close goes here */
+    uint8_t *sink;          /* input after close goes here */
     quoit_stats stats;
 };
 
@@ -211,7 +211,7 @@ static inline int64_t qt_after(int64_t now, uint64_t ns) {
 }
 
 /* Counters are read by other threads: each store is whole. */
-#define QT_COUNT(w, field, n) \
+#define QT_COUNT(w, field, n)                                                                                \
     __atomic_store_n(&(w)->stats.field, (w)->stats.field + (uint64_t)(n), __ATOMIC_RELAXED)
 
 /* worker.c */
@@ -236,11 +236,13 @@ void qt_succeed(qt_worker *w, const quoit_op *op, uint64_t value); /* an op that
 void qt_events_move(qt_worker *w);
 
 /* pending.c */
-qt_pending *qt_pending_new(qt_worker *w, const quoit_op *op, qt_object *object); /* null: refused with -ENOMEM */
-quoit_event *qt_finish(qt_pending *p, int64_t result, uint64_t value); /* the last event; null if QUIET; frees p */
-void qt_pending_drop(qt_pending *p);                                  /* frees without an event */
-void qt_pending_discard(qt_pending *p);                               /* the worker ends: frees what the op owns beside itself */
-void qt_pending_end(qt_pending *p, int32_t verdict);                  /* ask it to end: cancel, deadline, close, stop */
+qt_pending *qt_pending_new(qt_worker *w, const quoit_op *op,
+                           qt_object *object); /* null: refused with -ENOMEM */
+quoit_event *qt_finish(qt_pending *p, int64_t result,
+                       uint64_t value); /* the last event; null if QUIET; frees p */
+void qt_pending_drop(qt_pending *p);    /* frees without an event */
+void qt_pending_discard(qt_pending *p); /* the worker ends: frees what the op owns beside itself */
+void qt_pending_end(qt_pending *p, int32_t verdict); /* ask it to end: cancel, deadline, close, stop */
 
 /* handles.c */
 uint64_t qt_handle_make(uint32_t kind, uint32_t worker, uint32_t generation, uint32_t slot);

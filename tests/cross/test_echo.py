@@ -7,6 +7,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ def test_crossings_counted_from_outside(start: Start, client: Path, counter: Pat
     service = start("echo", environment={"LD_PRELOAD": str(counter), "QUOIT_COUNT_FILE": str(count)})
     told = drive(client, service.port, 50, 1, 0, "64", "busy")
     report = ends_clean(service, driver)
-    outside = int(count.read_text())
+    outside = int.from_bytes(count.read_bytes(), sys.byteorder)
     inside = report["stats"]["crossings"]
     # Turns after the report was taken (the end of the worker) are counted outside only.
     assert inside <= outside <= inside + 50

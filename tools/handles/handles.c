@@ -89,7 +89,8 @@ static void set_up(void) {
         quoit_worker_create(runtime, NULL, &other) < 0 || quoit_addr_parse("127.0.0.1:0", 11, &addr) < 0)
         die("runtime", QUOIT_E_CLOSED);
     batch = quoit_worker_batch(worker);
-    quoit_event listening = ask((quoit_op){.opcode = QUOIT_OP_LISTEN, .addr = (uintptr_t)&addr, .len = sizeof addr});
+    quoit_event listening =
+        ask((quoit_op){.opcode = QUOIT_OP_LISTEN, .addr = (uintptr_t)&addr, .len = sizeof addr});
     live[live_count++] = listening.value;
     for (int i = 0; i < 2; i++) {
         connect_a_peer(listening.aux);
@@ -97,15 +98,19 @@ static void set_up(void) {
     }
     quoit_event got = ask((quoit_op){.opcode = QUOIT_OP_RECV, .flags = QUOIT_OPF_KEEP, .target = live[1]});
     live[live_count++] = got.buffer;
-    live[live_count++] = object_of((quoit_op){.opcode = QUOIT_OP_OPEN, .addr = (uintptr_t)"/dev/null", .len = 9,
+    live[live_count++] = object_of((quoit_op){.opcode = QUOIT_OP_OPEN,
+                                              .addr = (uintptr_t) "/dev/null",
+                                              .len = 9,
                                               .arg = QUOIT_OPEN_READ | QUOIT_OPEN_WRITE});
-    live[live_count++] = object_of((quoit_op){.opcode = QUOIT_OP_OPEN, .addr = (uintptr_t)"/", .len = 1, .arg = QUOIT_OPEN_DIRECTORY});
-    live[live_count++] = object_of((quoit_op){.opcode = QUOIT_OP_TIMER, .flags = QUOIT_OPF_ARMED, .offset = (int64_t)3600 * 1000000000});
+    live[live_count++] = object_of(
+        (quoit_op){.opcode = QUOIT_OP_OPEN, .addr = (uintptr_t) "/", .len = 1, .arg = QUOIT_OPEN_DIRECTORY});
+    live[live_count++] = object_of(
+        (quoit_op){.opcode = QUOIT_OP_TIMER, .flags = QUOIT_OPF_ARMED, .offset = (int64_t)3600 * 1000000000});
     live[live_count++] = quoit_worker_handle(worker);
     live[live_count++] = quoit_worker_handle(other);
     for (freed_count = 0; freed_count < FREED_MAX; freed_count++) {
-        quoit_handle file = object_of(
-            (quoit_op){.opcode = QUOIT_OP_OPEN, .addr = (uintptr_t)"/dev/null", .len = 9, .arg = QUOIT_OPEN_READ});
+        quoit_handle file = object_of((quoit_op){
+            .opcode = QUOIT_OP_OPEN, .addr = (uintptr_t) "/dev/null", .len = 9, .arg = QUOIT_OPEN_READ});
         ask((quoit_op){.opcode = QUOIT_OP_CLOSE, .target = file});
         freed[freed_count] = file;
     }
@@ -149,17 +154,18 @@ static quoit_handle mutation(void) {
 
 /* An op that would succeed on a live target of the right type. */
 static quoit_op make_op(quoit_handle handle) {
-    static const uint32_t opcodes[] = {QUOIT_OP_ACCEPT, QUOIT_OP_RECV,   QUOIT_OP_RECV_PAUSE, QUOIT_OP_RECV_RESUME, QUOIT_OP_SEND,
-                                       QUOIT_OP_SENDV,  QUOIT_OP_SHUTDOWN, QUOIT_OP_CLOSE,    QUOIT_OP_CANCEL,      QUOIT_OP_TIMER,
-                                       QUOIT_OP_POST,   QUOIT_OP_OPEN,   QUOIT_OP_READ,       QUOIT_OP_WRITE,       QUOIT_OP_FSYNC,
-                                       QUOIT_OP_KEEP,   QUOIT_OP_RELEASE};
+    static const uint32_t opcodes[] = {
+        QUOIT_OP_ACCEPT, QUOIT_OP_RECV,     QUOIT_OP_RECV_PAUSE, QUOIT_OP_RECV_RESUME, QUOIT_OP_SEND,
+        QUOIT_OP_SENDV,  QUOIT_OP_SHUTDOWN, QUOIT_OP_CLOSE,      QUOIT_OP_CANCEL,      QUOIT_OP_TIMER,
+        QUOIT_OP_POST,   QUOIT_OP_OPEN,     QUOIT_OP_READ,       QUOIT_OP_WRITE,       QUOIT_OP_FSYNC,
+        QUOIT_OP_KEEP,   QUOIT_OP_RELEASE};
     static const quoit_iov slice = {0, 0, 0};
     uint64_t word = random_word();
     quoit_op op = {.opcode = opcodes[word % (sizeof opcodes / sizeof opcodes[0])], .target = handle};
     switch (op.opcode) {
     case QUOIT_OP_SEND:
     case QUOIT_OP_WRITE:
-        op.addr = (uintptr_t)"x", op.len = 1;
+        op.addr = (uintptr_t) "x", op.len = 1;
         if ((word >> 32) & 1) { /* the mutated handle names the payload's buffer instead */
             op.target = op.opcode == QUOIT_OP_SEND ? live[2] : live[4];
             op.flags = QUOIT_OPF_ARENA_RECV, op.addr = 0, op.arg2 = handle;
@@ -172,7 +178,7 @@ static quoit_op make_op(quoit_handle handle) {
         op.arg = QUOIT_SHUTDOWN_SEND;
         break;
     case QUOIT_OP_OPEN:
-        op.addr = (uintptr_t)"tmp", op.len = 3, op.arg = QUOIT_OPEN_DIRECTORY;
+        op.addr = (uintptr_t) "tmp", op.len = 3, op.arg = QUOIT_OPEN_DIRECTORY;
         break;
     case QUOIT_OP_READ:
         op.len = 16;
@@ -249,8 +255,9 @@ int main(int argc, char **argv) {
     }
     /* What is live still works: nothing was ended by a handle that was not its own. */
     ask((quoit_op){.opcode = QUOIT_OP_CLOSE, .target = live[2]});
-    printf("{\"language\":\"c\",\"driver_ran\":%d,\"tries\":%llu,\"not_refused\":%llu,\"other_errors\":%llu", quoit_runtime_driver(runtime),
-           (unsigned long long)done, (unsigned long long)not_refused, (unsigned long long)other_errors);
+    printf("{\"language\":\"c\",\"driver_ran\":%d,\"tries\":%llu,\"not_refused\":%llu,\"other_errors\":%llu",
+           quoit_runtime_driver(runtime), (unsigned long long)done, (unsigned long long)not_refused,
+           (unsigned long long)other_errors);
     for (int i = 0; i < 32; i++)
         if (by_status[i])
             printf(",\"%s\":%llu", quoit_status_name(-20001 - i), (unsigned long long)by_status[i]);

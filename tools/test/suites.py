@@ -152,7 +152,8 @@ def all_suites() -> list[Suite]:
     for preset, sanitizer in SANITIZERS.items():
         for suite in (*unit(preset), *conformance(preset)):
             suite.sanitizer, suite.slow = sanitizer, True
-            suite.env |= SANITIZER_ENV
+            # Without this the programs would take the library of the preset dev, which is not sanitized.
+            suite.env |= SANITIZER_ENV | {"LD_LIBRARY_PATH": str(build_of(preset))}
             found.append(suite)
     return found
 

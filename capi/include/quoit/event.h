@@ -67,7 +67,7 @@ typedef struct quoit_event {
  *   scratch_off, scratch_len   part of the send arena that may be written until the next turn; len may be 0
  *   now_ns        CLOCK_MONOTONIC at this batch
  *   tick          turns made so far
- *   next_ns       ns from now_ns to the next timer or deadline; -1 none, 0 due
+ *   next_ns       ns from now_ns to when a turn is due for a timer or deadline, or sooner; -1 none, 0 due
  *   recv_base, recv_size, send_base, send_size   the arenas
  *   worker        the worker's handle
  */

@@ -95,7 +95,8 @@ QUOIT_API quoit_status quoit_runtime_driver_reason(quoit_runtime *runtime, char 
  * Creates a worker of the runtime into *out. options may be null. Any thread; the first thread that turns or runs it owns it from then on. Errors: QUOIT_E_ARGUMENT,
  * _STRUCT_SIZE, _FLAGS, _CLOSED, _LIMIT (255 workers in a process), -EMFILE, -ENOMEM. Since 0.1.
  */
-QUOIT_API quoit_status quoit_worker_create(quoit_runtime *runtime, const quoit_worker_options *options, quoit_worker **out);
+QUOIT_API quoit_status quoit_worker_create(quoit_runtime *runtime, const quoit_worker_options *options,
+                                           quoit_worker **out);
 
 /*
  * Destroys a worker: what is still in flight ends without being told (quoit_stop first to be told). Owner thread, or any thread before the
