@@ -98,7 +98,7 @@ func TestVersionAndProbe(t *testing.T) {
 }
 
 func TestAddresses(t *testing.T) {
-	for _, text := range []string{"127.0.0.1:80", "[::1]:8080", "unix:/tmp/socket", "unix:@name"} {
+	for _, text := range []string{"127.0.0.1:80", "[::1]:8080", "unix:/run/socket", "unix:@name"} {
 		a, err := ParseAddr(text)
 		if err != nil || a.String() != text {
 			t.Errorf("%s became %s: %v", text, a, err)

@@ -27,8 +27,8 @@ type server struct {
 	dir     *quoit.File
 }
 
-// session is a connection's state.
-type session struct {
+// client is a connection's state.
+type client struct {
 	s     *server
 	c     *quoit.Conn
 	input []byte // requests that were received but not yet answered
@@ -48,23 +48,23 @@ func (s *server) OnBoot(w *quoit.Worker) error {
 	return nil
 }
 
-func (s *server) OnOpen(c *quoit.Conn) { c.State = &session{s: s, c: c} }
+func (s *server) OnOpen(c *quoit.Conn) { c.State = &client{s: s, c: c} }
 
 func (s *server) OnData(c *quoit.Conn, data []byte) {
-	n := c.State.(*session)
+	n := c.State.(*client)
 	s.Bytes += uint64(len(data))
 	n.input = append(n.input, data...)
 	n.next()
 }
 
 func (s *server) OnEOF(c *quoit.Conn) {
-	n := c.State.(*session)
+	n := c.State.(*client)
 	n.ended = true
 	n.next()
 }
 
 // next takes the next request, if none is being answered. Meanwhile nothing more is received.
-func (n *session) next() {
+func (n *client) next() {
 	if n.busy || n.c.Closing() {
 		return
 	}
@@ -108,7 +108,7 @@ func (n *session) next() {
 }
 
 // piece reads and sends the bytes from offset on. The length goes before the first ones.
-func (n *session) piece(f *quoit.File, offset, size int64) {
+func (n *client) piece(f *quoit.File, offset, size int64) {
 	f.Read(offset, pieceMax, func(data []byte, _ bool, err error) {
 		if int64(len(data)) > size-offset { // the file grew: only its first length was promised
 			data = data[:size-offset]
@@ -147,12 +147,12 @@ func (n *session) piece(f *quoit.File, offset, size int64) {
 	})
 }
 
-func (n *session) refuse(err error) {
+func (n *client) refuse(err error) {
 	fmt.Fprintf(n.c, "-1 %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
 	n.done()
 }
 
-func (n *session) done() {
+func (n *client) done() {
 	n.busy = false
 	n.next()
 }
