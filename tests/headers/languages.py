@@ -94,9 +94,10 @@ def check_bindgen(include: Path, header: str, work: Path) -> None:
                 "--allowlist-var", "QUOIT_.*", "--", "-std=c11", f"-I{include}"])  # fmt: skip
     if header == "quoit.h":
         names = read_names(include)
-        lost = [name for name in names.functions if f"pub fn {name}(" not in text]
-        lost += [name for name in names.structs if f"pub struct {name} {{" not in text]
-        lost += [name for name in names.constants if f"pub const {name}:" not in text]
+        # Without rustfmt everything stands on few lines, with other spaces.
+        lost = [name for name in names.functions if not re.search(rf"\bpub fn {name}\b", text)]
+        lost += [name for name in names.structs if not re.search(rf"\bpub struct {name}\b", text)]
+        lost += [name for name in names.constants if not re.search(rf"\bpub const {name}\b", text)]
         assert not lost, f"bindgen did not see {', '.join(lost)}"
 
 
