@@ -36,5 +36,6 @@ int main(int argc, char **argv) {
         return 2;
     }
     service_open(&s, argc, argv, 2);
+    service_listen(&s);
     return service_run(&s, on_batch);
 }

@@ -256,7 +256,8 @@ static quoit_status on_batch(void *ctx, quoit_worker *worker, quoit_batch *batch
         if (e->user_data == TAG_DIRECTORY && e->result < 0)
             die("directory", e->result);
         else if (e->user_data == TAG_DIRECTORY)
-            s->directory = e->value;
+            s->directory = e->value,
+            service_listen(&s->base); /* nobody is served before there is a directory */
         else if (!common_event(&s->base, e))
             on_event(s, e);
     }

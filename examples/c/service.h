@@ -19,6 +19,7 @@ typedef struct service {
     quoit_runtime *runtime;
     quoit_worker *worker;
     quoit_batch *batch;
+    quoit_addr addr;
     int signals;
     uint64_t handler_messages;
     uint64_t handler_bytes;
@@ -81,10 +82,9 @@ static int block_signals(void) {
 
 static void service_open(service *s, int argc, char **argv, int first) {
     quoit_worker_options options = {.struct_size = sizeof options};
-    quoit_addr addr;
     parse_options(argc, argv, first, &options);
     s->signals = block_signals();
-    quoit_status status = quoit_addr_parse(argv[1], (uint32_t)strlen(argv[1]), &addr);
+    quoit_status status = quoit_addr_parse(argv[1], (uint32_t)strlen(argv[1]), &s->addr);
     if (status < 0)
         die(argv[1], status);
     if ((status = quoit_runtime_create(NULL, &s->runtime)) < 0)
@@ -92,14 +92,15 @@ static void service_open(service *s, int argc, char **argv, int first) {
     if ((status = quoit_worker_create(s->runtime, &options, &s->worker)) < 0)
         die("quoit_worker_create", status);
     s->batch = quoit_worker_batch(s->worker);
-    ask(s, (quoit_op){.opcode = QUOIT_OP_LISTEN,
-                      .addr = (uintptr_t)&addr,
-                      .len = sizeof addr,
-                      .user_data = TAG_LISTEN});
     ask(s, (quoit_op){
                .opcode = QUOIT_OP_POLL, .offset = s->signals, .arg = QUOIT_POLL_IN, .user_data = TAG_SIGNAL});
-    quoit_submit(s->worker, s->batch->nops); /* copies the address: it need not outlive this function */
-    s->batch->nops = 0;
+}
+
+static void service_listen(service *s) {
+    ask(s, (quoit_op){.opcode = QUOIT_OP_LISTEN,
+                      .addr = (uintptr_t)&s->addr,
+                      .len = sizeof s->addr,
+                      .user_data = TAG_LISTEN});
 }
 
 /* The events every service has; false if this one is the service's own. */
