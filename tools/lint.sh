@@ -36,10 +36,13 @@ format_c() {
     files '*.c' '*.h' | xargs clang-format --dry-run -Werror
 }
 
-# The files that the build compiles, two at a time.
+# The files that the build compiles, two at a time; only what it complains of is shown.
 tidy() {
-    sed -n 's/^ *"file": "\(.*\)",*$/\1/p' build/dev/compile_commands.json | grep -v '/build/' | sort -u |
-        xargs -P 2 -n 4 clang-tidy --quiet -p build/dev --extra-arg=-Wno-unknown-warning-option
+    found=$(sed -n 's/^ *"file": "\(.*\)",*$/\1/p' build/dev/compile_commands.json | grep -v '/build/' | sort -u |
+        xargs -P 2 -n 4 clang-tidy --quiet -p build/dev --extra-arg=-Wno-unknown-warning-option 2>/dev/null |
+        grep -E ' (error|warning): ' | sort -u)
+    printf '%s\n' "$found"
+    [ -z "$found" ]
 }
 
 ruff_check() {

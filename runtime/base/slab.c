@@ -32,6 +32,7 @@ void *qt_slab_alloc(qt_slab *slab) {
     if (slab->free_head == NULL && add_chunk(slab) != 0)
         return NULL;
     void *item = slab->free_head;
+    assert(item != NULL);
     memcpy(&slab->free_head, item, sizeof(void *));
     memset(item, 0, slab->item_size);
     slab->live++;

@@ -24,6 +24,7 @@ static void queue_free(qt_handles *h, uint32_t slot) {
 }
 
 static int grow(qt_handles *h) {
+    assert((h->slots == NULL) == (h->capacity == 0));
     uint32_t capacity = h->capacity ? h->capacity * 2 : 64;
     if (capacity > FIELD_MASK)
         return QUOIT_E_LIMIT;

@@ -99,7 +99,7 @@ void qt_op_listen(qt_worker *w, const quoit_op *op, qt_object *object) {
     struct sockaddr_storage addr;
     socklen_t len;
     quoit_listen_options options;
-    quoit_addr bound;
+    quoit_addr bound = {0};
     quoit_status status = qt_op_addr(w, op, op->addr, op->len, &addr, &len);
     if (status != 0) {
         qt_refuse(w, op, status, QUOIT_FIELD_ADDR);
