@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Writes build/clean-root.json from what run.sh left in its work folder: report.py FOLDER STARTED_AT SECONDS."""
+"""Writes build/clean-root.json from what run.sh left in its work folder: report.py FOLDER STARTED_AT SECONDS COMMAND..."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ def main() -> int:
     brought = {user: words(work / f"{user}-after") - words(work / f"{user}-before") for user in users}
     document = {
         "commit": results.git("rev-parse", "HEAD") or "unknown",
-        "command": "./dev clean-root",
+        "command": " ".join(sys.argv[4:]),
         "started_at": started,
         "seconds": seconds,
         "demo_rc": worst["demo"],

@@ -134,7 +134,7 @@ trial() {
             # shellcheck disable=SC2086
             in_root "$dir" "$name" "$home" sh -c 'cd ~/quoit && exec ./dev "$@"' sh "$command" $args \
                 >"$log" 2>&1 </dev/null || rc=$?
-            echo "clean-root: ended with $rc after $((SECONDS - begin)) s: $(tail -n 1 "$log")"
+            echo "clean-root: ended with $rc after $((SECONDS - begin)) s: $(grep . "$log" | tail -n 1)"
             echo "$user $round $command $rc $((SECONDS - begin))" >>"$rows"
             cp "$dir$home/quoit/build/$command.json" "$work/$user-$round-$command.json" 2>/dev/null || true
         done
@@ -148,4 +148,4 @@ trial() {
 for user in $who; do
     trial "$user"
 done
-python3 "$checkout/tools/cleanroot/report.py" "$work" "$started" "$SECONDS"
+python3 "$checkout/tools/cleanroot/report.py" "$work" "$started" "$SECONDS" ./dev clean-root "${arguments[@]}"
