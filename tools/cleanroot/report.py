@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Writes build/clean-root.json from what run.sh left in its work folder: report.py FOLDER STARTED_AT SECONDS COMMAND..."""
+"""Writes build/clean-root.json from what run.sh left in its folder: report.py FOLDER STARTED_AT SECONDS COMMAND..."""
 
 import json
 import sys
