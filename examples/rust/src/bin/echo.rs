@@ -9,6 +9,10 @@ use quoit_services::{farewell, listening, stop_signals, Args};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long the end may take.
+const DRAIN: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
 struct Echo {
@@ -74,6 +78,8 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
         ControlFlow::Continue(())
     })?;
     outcome?;
+    // What is in flight ends before the counters are told.
+    worker.shutdown(DRAIN)?;
     Ok(farewell(&runtime, echo.messages, echo.bytes, &worker.stats()?)?)
 }
 
