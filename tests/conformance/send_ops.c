@@ -194,6 +194,30 @@ static void bound_of_what_is_owed(void) {
     pump_close(&pump);
 }
 
+/* Nothing drains within a batch: so many are taken as fit, to the byte, and the others are refused. */
+static void bound_within_a_batch(void) {
+    struct pump pump;
+    quoit_worker_options options = {.send_limit = 200000};
+    enum { SIZE = 30000, GIVEN = 10, FIT = 6 };
+    static char data[SIZE];
+    uint64_t sends[GIVEN];
+    pump_open(&pump, &options);
+    struct link link = link_open(&pump);
+    for (uint64_t i = 0; i < GIVEN; i++) {
+        pattern_fill(data, 1, i * SIZE, SIZE);
+        sends[i] = op_send(&pump, link.stream, data, SIZE, 0);
+        pump_submit(&pump);
+    }
+    CHECK_EQ(stats_of(&pump).send_bytes_queued, FIT * SIZE);
+    for (int i = FIT; i < GIVEN; i++)
+        CHECK_EQ(op_must(&pump, sends[i], -ENOBUFS).value, 0);
+    peer_recv_pattern(&pump, link.fd, 1, 0, FIT * SIZE);
+    for (int i = 0; i < FIT; i++)
+        op_must(&pump, sends[i], SIZE);
+    link_close(&pump, &link);
+    pump_close(&pump);
+}
+
 /* One send larger than the limit can never be taken; borrowed memory is not counted. */
 static void one_send_over_the_bound(void) {
     struct pump pump;
@@ -290,6 +314,7 @@ static const struct test_case cases[] = {
     {"cork_is_a_hint", cork_is_a_hint},
     {"small_sends_are_gathered", small_sends_are_gathered},
     {"bound_of_what_is_owed", bound_of_what_is_owed},
+    {"bound_within_a_batch", bound_within_a_batch},
     {"one_send_over_the_bound", one_send_over_the_bound},
     {"peer_gone_in_mid_send", peer_gone_in_mid_send},
     {"quiet_tells_failure", quiet_tells_failure},
