@@ -71,6 +71,7 @@ static const field quoit_addr_fields[] = {
 
 static const field quoit_listen_options_fields[] = {
     ONE(quoit_listen_options, struct_size), ONE(quoit_listen_options, flags),
+    ONE(quoit_listen_options, reserved),
 };
 
 static const field quoit_op_fields[] = {
@@ -93,6 +94,7 @@ static const field quoit_runtime_options_fields[] = {
     ONE(quoit_runtime_options, struct_size), ONE(quoit_runtime_options, flags),
     ONE(quoit_runtime_options, driver), ONE(quoit_runtime_options, pool_threads),
     ONE(quoit_runtime_options, pool_queue), ONE(quoit_runtime_options, reserved),
+    ONE(quoit_runtime_options, reserved2),
 };
 
 static const field quoit_worker_options_fields[] = {

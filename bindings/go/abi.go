@@ -90,6 +90,7 @@ type rawCall struct {
 type rawListenOptions struct {
 	StructSize uint32
 	Flags      uint32
+	Reserved   uint64
 }
 
 // Handle is a generational handle to an object of a worker. 0 is none. Compare whole handles.

@@ -90,8 +90,12 @@ static quoit_status read_options(qt_worker *w, const quoit_op *op, quoit_listen_
     }
     if (status == 0)
         status = qt_options_read(out, sizeof *out, QT_LISTEN_OPTIONS_V1, memory);
+    if (status != 0)
+        return status;
     uint32_t known = QUOIT_LISTEN_REUSEPORT | QUOIT_LISTEN_V6ONLY | QUOIT_LISTEN_DELAY | QUOIT_LISTEN_UNLINK;
-    return status == 0 && (out->flags & ~known) ? QUOIT_E_FLAGS : status;
+    if (out->flags & ~known)
+        return QUOIT_E_FLAGS;
+    return out->reserved != 0 ? QUOIT_E_FIELD : 0;
 }
 
 void qt_op_listen(qt_worker *w, const quoit_op *op, qt_object *object) {

@@ -99,7 +99,7 @@ quoit_status qt_runtime_create(const quoit_runtime_options *given, qt_runtime **
     }
     if (options.flags & ~(uint32_t)QUOIT_RUNTIME_LOG_STDERR)
         return QUOIT_E_FLAGS;
-    if (options.reserved != 0 || options.pool_threads > 1024)
+    if (options.reserved != 0 || options.reserved2 != 0 || options.pool_threads > 1024)
         return QUOIT_E_ARGUMENT;
     qt_runtime *runtime = calloc(1, sizeof *runtime);
     if (runtime == NULL)

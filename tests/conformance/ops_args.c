@@ -65,6 +65,11 @@ static void listen_arguments(void) {
     op->arg2 = (uintptr_t)&options;
     CHECK_EQ(op_finish(&world.pump, op->user_data).result, QUOIT_E_STRUCT_SIZE);
     options.struct_size = sizeof options;
+    options.reserved = 1;
+    op = world_op(&world, QUOIT_OP_LISTEN);
+    op->arg2 = (uintptr_t)&options;
+    must_fail(&world, op, FIELD(ARG2));
+    options.reserved = 0;
     op = world_op(&world, QUOIT_OP_LISTEN);
     op->arg2 = (uintptr_t)&options;
     op_must(&world.pump, op->user_data, 0);

@@ -47,6 +47,9 @@ static void runtime_values(void) {
     options.driver = 0;
     options.reserved = 1;
     CHECK_EQ(create_runtime(&options), QUOIT_E_ARGUMENT);
+    options.reserved = 0;
+    options.reserved2 = 1;
+    CHECK_EQ(create_runtime(&options), QUOIT_E_ARGUMENT);
     CHECK_EQ(quoit_runtime_destroy(runtime_open(NULL)), QUOIT_OK);
 }
 

@@ -280,6 +280,7 @@ pub struct quoit_addr {
 pub struct quoit_listen_options {
     pub struct_size: u32,
     pub flags: u32,
+    pub reserved: u64,
 }
 extern "C" {
     pub fn quoit_addr_parse(
@@ -366,6 +367,7 @@ pub struct quoit_runtime_options {
     pub pool_threads: u32,
     pub pool_queue: u32,
     pub reserved: u32,
+    pub reserved2: u64,
 }
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]

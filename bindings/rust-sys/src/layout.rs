@@ -61,13 +61,13 @@ layouts! {
         scratch_len: 44, scratch_off: 48, now_ns: 56, tick: 64, next_ns: 72, recv_base: 80, recv_size: 88,
         send_base: 96, send_size: 104, worker: 112, reserved: 120,
     }
-    quoit_listen_options, 8, { struct_size: 0, flags: 4 }
+    quoit_listen_options, 16, { struct_size: 0, flags: 4, reserved: 8 }
     quoit_call, 40, {
         struct_size: 0, nargs: 4, entry: 8, types: 16, args: 24, return_type: 32, flags: 36,
     }
     quoit_probe_entry, 576, { state: 0, status: 4, number: 8, name: 16, reason: 64, fix: 320 }
-    quoit_runtime_options, 24, {
-        struct_size: 0, flags: 4, driver: 8, pool_threads: 12, pool_queue: 16, reserved: 20,
+    quoit_runtime_options, 32, {
+        struct_size: 0, flags: 4, driver: 8, pool_threads: 12, pool_queue: 16, reserved: 20, reserved2: 24,
     }
     quoit_worker_options, 112, {
         struct_size: 0, flags: 4, events_max: 8, ops_max: 12, scratch_len: 16, reserved: 20, recv_arena: 24,

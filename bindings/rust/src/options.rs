@@ -50,7 +50,7 @@ impl ListenOptions {
 
     pub(crate) fn raw(self) -> sys::quoit_listen_options {
         let struct_size = size_of::<sys::quoit_listen_options>() as u32;
-        sys::quoit_listen_options { struct_size, flags: self.flags }
+        sys::quoit_listen_options { struct_size, flags: self.flags, reserved: 0 }
     }
 }
 

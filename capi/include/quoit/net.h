@@ -35,6 +35,7 @@ typedef struct quoit_addr {
 typedef struct quoit_listen_options {
     uint32_t struct_size;
     uint32_t flags;
+    uint64_t reserved;
 } quoit_listen_options;
 
 /* Several sockets share the port (SO_REUSEPORT): one listener per worker. */

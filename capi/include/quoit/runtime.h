@@ -30,6 +30,7 @@ typedef struct quoit_runtime_options {
     uint32_t pool_threads;
     uint32_t pool_queue;
     uint32_t reserved;
+    uint64_t reserved2;
 } quoit_runtime_options;
 
 /* Write each log line to standard error too. */
