@@ -24,13 +24,21 @@ static uint32_t end_matching(qt_link *list, const quoit_op *op, bool by_user_dat
     return count;
 }
 
-/* Timers have objects, but a program that did not ask ARMED knows only their user_data. */
-static uint32_t end_timers(qt_worker *w, const quoit_op *op) {
+/*
+ * Ops without a target, by their user_data: those that have no object yet, and timers and polls, whose handle a
+ * program that did not ask ARMED does not know. Ending one may free it, and no other.
+ */
+static uint32_t end_named(qt_worker *w, const quoit_op *op) {
     uint32_t count = 0;
-    for (uint32_t slot = 0; slot < w->handles.capacity; slot++) {
-        qt_object *object = w->handles.slots[slot].object;
-        if (object != NULL && object->kind == QUOIT_HANDLE_TIMER && !object->closing)
-            count += end_matching(&object->pendings, op, true);
+    qt_index_node *node = qt_index_next(&w->named, op->arg2, NULL);
+    while (node != NULL) {
+        qt_pending *p = qt_container(node, qt_pending, by_data);
+        node = qt_index_next(&w->named, op->arg2, node);
+        bool closing = p->object != NULL && p->object->closing;
+        if (op->arg != 0 && !closing && matches(p, op->arg, op->arg2, true)) {
+            count++;
+            qt_pending_end(p, -ECANCELED);
+        }
     }
     return count;
 }
@@ -39,10 +47,8 @@ void qt_op_cancel(qt_worker *w, const quoit_op *op, qt_object *object) {
     uint32_t count;
     if (object != NULL)
         count = end_matching(&object->pendings, op, op->arg2 != 0);
-    else if (op->arg == QUOIT_OP_TIMER)
-        count = end_timers(w, op);
     else
-        count = end_matching(&w->loose, op, true);
+        count = end_named(w, op);
     if (count == 0)
         qt_refuse(w, op, -ENOENT, 0);
     else if (!(op->flags & QUOIT_OPF_QUIET))

@@ -10,7 +10,9 @@
 #define STREAM QT_KIND(QUOIT_HANDLE_STREAM)
 #define FILE_ QT_KIND(QUOIT_HANDLE_FILE)
 #define DIRECTORY QT_KIND(QUOIT_HANDLE_DIRECTORY)
-#define ANY (STREAM | FILE_ | DIRECTORY | QT_KIND(QUOIT_HANDLE_LISTENER) | QT_KIND(QUOIT_HANDLE_TIMER))
+#define ANY                                                                                                  \
+    (STREAM | FILE_ | DIRECTORY | QT_KIND(QUOIT_HANDLE_LISTENER) | QT_KIND(QUOIT_HANDLE_TIMER) |             \
+     QT_KIND(QUOIT_HANDLE_POLL))
 
 typedef struct qt_op_rule {
     void (*execute)(qt_worker *w, const quoit_op *op, qt_object *object);
@@ -50,7 +52,8 @@ static const qt_op_rule rules[] = {
                         .may_lack = true},
     [QUOIT_OP_POST] = {qt_op_post, QUOIT_OPF_QUIET, FIELD(ADDR) | FIELD(ARG) | FIELD(OFFSET) | FIELD(ARG2),
                        QT_KIND(QUOIT_HANDLE_WORKER), .raw_target = true},
-    [QUOIT_OP_POLL] = {qt_op_poll, 0, FIELD(ARG) | FIELD(OFFSET), 0, .may_lack = true},
+    [QUOIT_OP_POLL] = {qt_op_poll, QUOIT_OPF_MULTI | QUOIT_OPF_ARMED, FIELD(ARG) | FIELD(OFFSET), 0,
+                       .may_lack = true},
     [QUOIT_OP_OPEN] = {qt_op_open, QUOIT_OPF_ARENA_SEND,
                        FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(OFFSET), DIRECTORY, .may_lack = true},
     [QUOIT_OP_READ] = {qt_op_read, QUOIT_OPF_BORROW, FIELD(ADDR) | FIELD(LEN) | FIELD(OFFSET), FILE_},

@@ -86,6 +86,11 @@ typedef struct qt_timer_object {
     uint64_t expirations;
 } qt_timer_object;
 
+/* A MULTI poll; a one-shot one has no object. */
+typedef struct qt_poll {
+    qt_object object; /* its fd is the duplicate */
+} qt_poll;
+
 /* memory.c: what an op points at */
 /* Resolves addr of `len` bytes (pointer, or offset in the scratch region): 0 and *out, or a status. */
 quoit_status qt_op_memory(qt_worker *w, const quoit_op *op, uint64_t addr, uint64_t len, const void **out);

@@ -24,6 +24,8 @@ qt_pending *qt_pending_new(qt_worker *w, const quoit_op *op, qt_object *object) 
     p->user_data = op->user_data;
     p->arg = op->arg;
     qt_list_append(object ? &object->pendings : &w->loose, &p->link);
+    if (object == NULL || op->target == 0)
+        qt_index_add(&w->named, &p->by_data, p->user_data);
     qt_timer_init(&p->deadline, deadline_passed);
     if (op->timeout_ns != 0)
         qt_timer_arm(&w->wheel, &p->deadline, qt_after(qt_now(w), op->timeout_ns));
@@ -36,6 +38,7 @@ void qt_pending_drop(qt_pending *p) {
     assert(p->req == NULL && p->state == NULL);
     qt_timer_disarm(&w->wheel, &p->deadline);
     qt_list_remove(&p->link);
+    qt_index_remove(&w->named, &p->by_data);
     qt_slab_free(&w->pendings, p);
     __atomic_store_n(&w->stats.ops_live, w->pendings.live, __ATOMIC_RELAXED);
 }

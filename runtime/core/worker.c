@@ -155,6 +155,7 @@ static int init(qt_worker *w) {
     qt_slab_init(&w->pieces, sizeof(qt_piece), 128);
     qt_slab_init(&w->send_slots, sizeof(qt_send_slot), 8);
     qt_list_init(&w->loose);
+    qt_index_init(&w->named);
     qt_list_init(&w->dirty);
     qt_list_init(&w->stalled);
     qt_list_init(&w->works);
@@ -262,6 +263,7 @@ void qt_worker_free(qt_worker *w, bool forked) {
     qt_slab_destroy(&w->objects);
     qt_slab_destroy(&w->pieces);
     qt_slab_destroy(&w->send_slots);
+    qt_index_destroy(&w->named);
     qt_blocks_destroy(&w->blocks);
     qt_buffers_destroy(w);
     qt_scratch_destroy(w);

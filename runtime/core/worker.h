@@ -4,6 +4,7 @@
 #define QT_WORKER_H
 
 #include "../base/blocks.h"
+#include "../base/index.h"
 #include "../base/list.h"
 #include "../base/slab.h"
 #include "../base/wheel.h"
@@ -23,7 +24,8 @@ typedef struct qt_pending qt_pending;
 
 /* An accepted op that has not told its last event. */
 struct qt_pending {
-    qt_link link; /* in its object's list, or in worker->loose */
+    qt_link link;          /* in its object's list, or in worker->loose */
+    qt_index_node by_data; /* in worker->named, if it can be cancelled by user_data alone */
     qt_worker *worker;
     qt_object *object; /* null for ops without one */
     qt_req *req;       /* its kernel request, if it has one of its own */
@@ -182,6 +184,7 @@ struct qt_worker {
     qt_scratch scratch;
     qt_mailbox mailbox;
     qt_link loose;      /* pending ops without an object */
+    qt_index named;     /* pending ops that have no object or whose object is their own, by user_data */
     qt_link dirty;      /* streams with sends to submit */
     qt_link stalled;    /* listeners that wait for a file descriptor */
     uint64_t submitted; /* requests since the last enter */

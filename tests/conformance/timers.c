@@ -259,6 +259,26 @@ static void every_level_of_the_wheel(void) {
     pump_close(&pump);
 }
 
+/* By user_data, all among many: a search through all of them for each would outlast the test's time. */
+static void many_taken_back_by_user_data(void) {
+    enum { COUNT = 200000 };
+    static uint64_t ids[COUNT];
+    struct pump pump;
+    pump_open(&pump, NULL);
+    for (int i = 0; i < COUNT; i++)
+        ids[i] = op_timer(&pump, (uint64_t)(3600 * 1000 * MS + i * MS), 0, 0);
+    pump_turn_nb(&pump);
+    CHECK_EQ(stats_of(&pump).objects_live, COUNT);
+    for (int i = COUNT - 1; i >= 0; i--) {
+        op_cancel(&pump, 0, QUOIT_OP_TIMER, ids[i]);
+        if (i % 500 == 0)
+            op_must(&pump, ids[i], -ECANCELED);
+    }
+    PUMP_UNTIL(&pump, stats_of(&pump).objects_live == 0);
+    CHECK_EQ(pump.batch->next_ns, -1);
+    pump_close(&pump);
+}
+
 static void time_to_the_next(void) {
     struct pump pump;
     pump_open(&pump, NULL);
@@ -304,6 +324,7 @@ static const struct test_case cases[] = {
     {"clocks", clocks},
     {"far_futures", far_futures},
     {"every_level_of_the_wheel", every_level_of_the_wheel},
+    {"many_taken_back_by_user_data", many_taken_back_by_user_data},
     {"time_to_the_next", time_to_the_next},
     {"sleeping_until_a_timer", sleeping_until_a_timer},
 };

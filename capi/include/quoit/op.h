@@ -67,7 +67,7 @@ typedef struct quoit_op {
 #define QUOIT_OPF_AUTO_RECV 0x10000
 /* close: tear down at once; unsent bytes are dropped. */
 #define QUOIT_OPF_ABORT 0x10000
-/* timer: one event more, at once, that carries the handle. */
+/* timer, MULTI poll: one event more, at once, that carries the handle. */
 #define QUOIT_OPF_ARMED 0x10000
 
 /*
@@ -131,7 +131,12 @@ typedef struct quoit_op {
  * when its mailbox is full. There: kind QUOIT_KIND_MESSAGE, result word 2, value word 1, aux arg.
  */
 #define QUOIT_OP_POST 13
-/* poll: offset a file descriptor (duplicated: the program's stays its own), arg QUOIT_POLL_* mask. -> mask. */
+/*
+ * poll: offset a file descriptor (duplicated: the program's stays its own), arg QUOIT_POLL_* mask; ERR and HUP are told
+ * unasked (poll(2)). Flags MULTI, and with it ARMED. -> mask. MULTI: an event with MORE in each tick that finds it ready, until a cancel, a
+ * close, its deadline or an error; value is its handle, gone with the last event. What was read before the next turn
+ * makes no event. Errors: -EBADF, -EMFILE, -EPERM (epoll driver: the file cannot be polled).
+ */
 #define QUOIT_OP_POLL 14
 /* open: target directory or 0, addr path (len its bytes, no NUL needed), arg QUOIT_OPEN_*, offset mode. Flags ARENA_SEND. -> 0, value file or directory. */
 #define QUOIT_OP_OPEN 15
