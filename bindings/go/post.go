@@ -10,13 +10,22 @@ import "unsafe"
 // wakeOp does nothing on the worker and tells nothing: posting it only wakes.
 var wakeOp = [1]Op{{Opcode: OpNop, Flags: FlagQuiet, UserData: ownBit | tagNone<<tagShift}}
 
+// postedMax is how many posted functions may wait: without a bound, goroutines that post faster than the worker calls
+// would make each tick longer than the one before.
+const postedMax = 65536
+
 // Post has f called on the worker, in the order of the posts of each goroutine. Any goroutine. It fails with EClosed
-// once Run has ended; what it accepted is called, unless a handler panics first.
+// once Run has ended, and with EAGAIN while 65,536 posts wait to be called; what it accepted is called, unless a
+// handler panics first.
 func (w *Worker) Post(f func()) error {
 	w.mu.Lock()
 	if w.ended {
 		w.mu.Unlock()
 		return statusError("post", int64(EClosed))
+	}
+	if len(w.posted) >= postedMax {
+		w.mu.Unlock()
+		return statusError("post", -int64(eagain))
 	}
 	w.posted = append(w.posted, f)
 	wake := !w.pending.Load()

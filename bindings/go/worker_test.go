@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -225,11 +226,17 @@ func TestPostWhileStopping(t *testing.T) {
 				go func() {
 					defer wg.Done()
 					for {
-						if err := w.Post(func() { atomic.AddInt32(&ran, 1) }); err != nil {
+						err := w.Post(func() { atomic.AddInt32(&ran, 1) })
+						if errors.Is(err, EClosed) {
 							atomic.AddInt32(&refused, 1)
 							return
 						}
-						atomic.AddInt32(&accepted, 1)
+						if err == nil {
+							atomic.AddInt32(&accepted, 1)
+						} else if !errors.Is(err, syscall.EAGAIN) {
+							t.Error(err)
+							return
+						}
 						runtime.Gosched()
 					}
 				}()
@@ -247,6 +254,35 @@ func TestPostWhileStopping(t *testing.T) {
 		if refused == 0 {
 			t.Error("no post met the end")
 		}
+	})
+}
+
+// Posts that nobody calls are bounded, and when they were called there is room again.
+func TestPostsAreBounded(t *testing.T) {
+	each(t, func(t *testing.T, rt *Runtime) {
+		w := run(t, rt, WorkerOptions{}, &hooks{})
+		entered, release := make(chan struct{}), make(chan struct{})
+		if err := w.Post(func() { close(entered); <-release }); err != nil {
+			t.Fatal(err)
+		}
+		<-entered
+		ran := 0
+		for i := 0; i < postedMax; i++ {
+			if err := w.Post(func() { ran++ }); err != nil {
+				t.Fatal(i, err)
+			}
+		}
+		if err := w.Post(func() { ran++ }); !errors.Is(err, syscall.EAGAIN) {
+			t.Errorf("a post beyond the bound: %v", err)
+		}
+		close(release)
+		w.eventually("room for a post", func() bool { return w.Post(func() {}) == nil })
+		w.do(func(done func()) {
+			if ran != postedMax {
+				t.Errorf("%d of %d posts ran", ran, postedMax)
+			}
+			done()
+		})
 	})
 }
 

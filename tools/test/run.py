@@ -28,6 +28,12 @@ LOGS = results.BUILD / "test-logs"
 TAIL = 60
 
 
+def take_interrupts() -> None:
+    """A script that starts this program in its background has it ignore SIGINT, and all its children with it: some
+    tests send themselves one."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def run_command(command: list[str], suite: suites.Suite, env: dict[str, str], log: IO[str]) -> str:
     """Runs one command with its output in the log; returns what was wrong with its end, or an empty string."""
     log.write(f"$ {' '.join(command)}\n")
@@ -74,7 +80,7 @@ def run_suite(suite: suites.Suite) -> Outcome:
     if suite.lacking:
         total.skip(suite.name, suite.lacking)
         return total
-    env = suites.environment() | suite.env
+    env = suites.environment() | suite.env | {"QUOIT_TEST_CELLS": str(work / "cells")}
     wrongs = []
     for number, command in enumerate(suite.commands):
         path = work / (f"output-{number}" if len(suite.commands) > 1 else "output")
@@ -151,6 +157,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="without sanitizers and other slow suites")
     parser.add_argument("--list", action="store_true", help="name the suites")
     arguments = parser.parse_args()
+    take_interrupts()
     try:
         chosen = choose(arguments)
     except SystemExit as error:
