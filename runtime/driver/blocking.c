@@ -25,13 +25,32 @@ static int wait_ready(const qt_req *req) {
     return 0;
 }
 
+/*
+ * As the ring does it: a FIFO or terminal is not waited for (a FIFO without a reader is -ENXIO to a writer, open(2)), and the
+ * descriptor blocks afterwards as was asked.
+ */
+static int open_now(const qt_req *req) {
+    int asked = (int)req->op_flags;
+    int fd = openat(req->fd, (const char *)(uintptr_t)req->addr, asked | O_NONBLOCK, req->len);
+    if (fd < 0 || asked & (O_NONBLOCK | O_DIRECTORY))
+        return fd;
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
 static ssize_t execute(const qt_req *req) {
     void *memory = (void *)(uintptr_t)req->addr;
     struct iovec one = {memory, req->len};
     bool many = req->code == QT_REQ_WRITEV;
     switch (req->code) {
     case QT_REQ_OPENAT:
-        return openat(req->fd, memory, (int)req->op_flags, req->len);
+        return open_now(req);
     case QT_REQ_READ:
         return req->offset < 0 ? read(req->fd, memory, req->len)
                                : pread(req->fd, memory, req->len, req->offset);

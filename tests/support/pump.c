@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "pump.h"
 
+#include "cells.h"
 #include "check.h"
 #include "runner.h"
 #include "track.h"
@@ -98,6 +99,7 @@ void pump_close(struct pump *pump) {
 }
 
 void pump_abandon(struct pump *pump) {
+    cells_write(pump);
     CHECK_EQ(quoit_worker_destroy(pump->worker), QUOIT_OK);
     if (pump->owns_runtime)
         CHECK_EQ(quoit_runtime_destroy(pump->runtime), QUOIT_OK);
@@ -106,6 +108,7 @@ void pump_abandon(struct pump *pump) {
 
 uint32_t pump_give(struct pump *pump) {
     uint32_t nops = pump->nops;
+    pump->gives++;
     const quoit_op *ops = (const quoit_op *)(uintptr_t)pump->batch->ops;
     for (uint32_t i = 0; i < nops; i++) {
         struct op_record *record = op_record(pump, ops[i].user_data);
@@ -116,6 +119,9 @@ uint32_t pump_give(struct pump *pump) {
         record->target = ops[i].target;
         record->periodic = ops[i].opcode == QUOIT_OP_TIMER && ops[i].arg2;
         record->taken = true;
+        record->limited = ops[i].timeout_ns != 0;
+        record->given = pump->gives;
+        cells_given(pump, &ops[i]);
         struct stream *stream = stream_of(pump, ops[i].target);
         if (stream && ops[i].opcode == QUOIT_OP_RECV_RESUME)
             stream->resuming = true;

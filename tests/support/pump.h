@@ -17,6 +17,10 @@ struct op_record {
     uint32_t periodic; /* a timer with a period may have MORE */
     bool taken;        /* by the worker; false while it is still in the array */
     bool ended;
+    bool limited;     /* has a timeout_ns */
+    bool asked_late;  /* a cancel or close came when it had ended */
+    uint8_t asked;    /* what was asked of it while it was open: cells.c */
+    uint64_t given;   /* the how-many-th array it was given in */
     quoit_event last; /* the newest */
 };
 
@@ -48,7 +52,7 @@ struct pump {
     uint32_t *slots; /* index + 1 of the newest stream at each slot */
     uint32_t nslots;
     uint64_t tick, now_ns;
-    uint64_t greased, messages, turns;
+    uint64_t greased, messages, turns, gives;
     bool collect;
     /* Called for each event after it was checked. */
     void (*on_event)(struct pump *, const quoit_event *);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "track.h"
 
+#include "cells.h"
 #include "check.h"
 
 #include <stdlib.h>
@@ -128,6 +129,8 @@ static void track_op(struct pump *pump, struct op_record *record, const quoit_ev
     record->events++;
     record->last = *event;
     record->ended = !more;
+    if (!more)
+        cells_ended(pump, record);
     struct stream *stream = stream_of(pump, event->source);
     if (stream && stream->closed &&
         event->kind != QUOIT_OP_CLOSE) /* an ABORT may follow a close that waited */

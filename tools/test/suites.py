@@ -93,6 +93,11 @@ def conformance(preset: str) -> Iterator[Suite]:
         yield Suite("conformance-memlock-64K", "c", [started])
 
 
+def matrix() -> Iterator[Suite]:
+    """Judges what the conformance suites before it went through; a list that did not run is run."""
+    yield Suite("matrix", "c", [[PYTHON, "tools/matrix/run.py", "--collected"]], timeout=900)
+
+
 def checks() -> Iterator[Suite]:
     yield Suite("deps", "all", [[PYTHON, "tests/deps/check.py"]])
     yield Suite("headers", "all", [[PYTHON, "tests/headers/check.py"]])
@@ -146,7 +151,7 @@ def abi() -> Iterator[Suite]:
 
 
 def all_suites() -> list[Suite]:
-    found = [*checks(), *unit("dev"), *conformance("dev")]
+    found = [*checks(), *unit("dev"), *conformance("dev"), *matrix()]
     found += [*pytest("python", "bindings/python/tests", "python"), *go(), *rust()]
     found += [*pytest("cross", "tests/cross", "all", slow=True), *abi()]
     for preset, sanitizer in SANITIZERS.items():

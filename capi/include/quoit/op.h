@@ -135,7 +135,7 @@ typedef struct quoit_op {
  * poll: offset a file descriptor (duplicated: the program's stays its own), arg QUOIT_POLL_* mask; ERR and HUP are told
  * unasked (poll(2)). Flags MULTI, and with it ARMED. -> mask. MULTI: an event with MORE in each tick that finds it ready, until a cancel, a
  * close, its deadline or an error; value is its handle, gone with the last event. What was read before the next turn
- * makes no event. Errors: -EBADF, -EMFILE, -EPERM (epoll driver: the file cannot be polled).
+ * makes no event. Regular files are always ready. Errors: -EBADF, -EMFILE.
  */
 #define QUOIT_OP_POLL 14
 /* open: target directory or 0, addr path (len its bytes, no NUL needed), arg QUOIT_OPEN_*, offset mode. Flags ARENA_SEND. -> 0, value file or directory. */
