@@ -261,14 +261,19 @@ func TestPostWhileStopping(t *testing.T) {
 func TestPostsAreBounded(t *testing.T) {
 	each(t, func(t *testing.T, rt *Runtime) {
 		w := run(t, rt, WorkerOptions{}, &hooks{})
-		entered, release := make(chan struct{}), make(chan struct{})
+		entered, release, all := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		if err := w.Post(func() { close(entered); <-release }); err != nil {
 			t.Fatal(err)
 		}
 		<-entered
 		ran := 0
 		for i := 0; i < postedMax; i++ {
-			if err := w.Post(func() { ran++ }); err != nil {
+			err := w.Post(func() {
+				if ran++; ran == postedMax {
+					close(all)
+				}
+			})
+			if err != nil {
 				t.Fatal(i, err)
 			}
 		}
@@ -276,7 +281,7 @@ func TestPostsAreBounded(t *testing.T) {
 			t.Errorf("a post beyond the bound: %v", err)
 		}
 		close(release)
-		w.eventually("room for a post", func() bool { return w.Post(func() {}) == nil })
+		w.await(all)
 		w.do(func(done func()) {
 			if ran != postedMax {
 				t.Errorf("%d of %d posts ran", ran, postedMax)
