@@ -27,10 +27,13 @@ static bool room(const qt_worker *w) {
     return w->batch->nevents < w->batch->events_max;
 }
 
+static bool all_told(const qt_worker *w) {
+    return w->draining && w->handles.live == 0 && w->pendings.live == 0 && w->queue.count == 0;
+}
+
 /* The mailbox is shut with it: a post that came too late is told so, one that was taken has its event. */
 static bool drained(qt_worker *w) {
-    return w->draining && w->handles.live == 0 && w->pendings.live == 0 && w->queue.count == 0 &&
-           w->batch->nevents == 0 && qt_mailbox_shut(&w->mailbox);
+    return all_told(w) && w->batch->nevents == 0 && qt_mailbox_shut(&w->mailbox);
 }
 
 static bool starved_can_go_on(const qt_worker *w) {
@@ -57,6 +60,11 @@ static int64_t wait_ns(qt_worker *w, int64_t until_ns) {
     return next > now ? next - now : 0;
 }
 
+/* To be read after `sleeping` is raised: who writes later than this sees that, and wakes. */
+static bool others_ask(qt_worker *w) {
+    return !qt_mailbox_empty(&w->mailbox) || atomic_load(&w->stop) != w->draining;
+}
+
 static int enter(qt_worker *w, int64_t until_ns) {
     int64_t wait = until_ns == 0 ? 0 : wait_ns(w, until_ns);
     int error;
@@ -64,7 +72,7 @@ static int enter(qt_worker *w, int64_t until_ns) {
     if (wait == 0)
         return w->driver->ops->enter(w->driver, 0);
     atomic_store(&w->sleeping, 1);
-    if (!qt_mailbox_empty(&w->mailbox) || atomic_load(&w->stop) != w->draining)
+    if (others_ask(w))
         wait = 0;
     int64_t from = qt_now_ns();
     error = w->driver->ops->enter(w->driver, wait);
@@ -104,10 +112,11 @@ static void add_grease(qt_worker *w) {
 
 static void deliver(qt_worker *w, bool interrupted) {
     quoit_batch *batch = w->batch;
-    bool left = w->queue.count > 0 || work_waits(w);
+    /* After the last events one turn more says that it has drained. */
+    bool left = w->queue.count > 0 || work_waits(w) || (all_told(w) && w->batch->nevents > 0);
     if (w->driver->hosted) {
         atomic_store(&w->sleeping, 1);
-        left |= !qt_mailbox_empty(&w->mailbox);
+        left |= others_ask(w);
         w->driver->ops->host_end(w->driver, left, qt_wheel_next_ns(&w->wheel));
     }
     left |= w->queue.count > 0 || (!room(w) && w->driver->ops->pending(w->driver));

@@ -238,6 +238,47 @@ static void stop_wakes_the_host(void) {
     close(link.fd);
 }
 
+struct stopper {
+    quoit_handle worker;
+    int delay;
+};
+
+/* The posts keep the host turning; the stop comes somewhere in a turn. */
+static void *post_and_stop(void *arg) {
+    const struct stopper *stopper = arg;
+    quoit_op nop = {.opcode = QUOIT_OP_NOP};
+    for (int posts = 0; posts < 100; posts++) {
+        CHECK_EQ(quoit_post(stopper->worker, &nop, 1), 1);
+        for (volatile int i = 0; i < stopper->delay; i++)
+            ;
+    }
+    CHECK_EQ(quoit_stop(stopper->worker), QUOIT_OK);
+    return NULL;
+}
+
+/* Also one that comes when the turn has looked for it and does not sleep yet. */
+static void stop_in_mid_turn_wakes_the_host(void) {
+    quoit_runtime *runtime = runtime_open(NULL);
+    quoit_worker_options options = {
+        .struct_size = sizeof options, .ring_entries = 8, .cq_entries = 16, .recv_buffers = 8};
+    for (int i = 0; i < (test_is_slow() ? 300 : 1500); i++) {
+        quoit_worker *worker;
+        CHECK_EQ(quoit_worker_create(runtime, &options, &worker), QUOIT_OK);
+        struct stopper stopper = {.worker = quoit_worker_handle(worker), .delay = i * 7 % 2000};
+        struct pollfd item = {.fd = quoit_worker_fd(worker), .events = POLLIN};
+        CHECK(quoit_turn_nb(worker, 0) >= 0);
+        pthread_t thread = thread_start(post_and_stop, &stopper);
+        do {
+            if (poll(&item, 1, 5000) != 1)
+                FAIL("the host slept for five seconds over a stop (round %d)", i);
+            CHECK(quoit_turn_nb(worker, 0) >= 0);
+        } while (!(quoit_worker_batch(worker)->flags & QUOIT_BATCH_DRAINED));
+        thread_join(thread);
+        CHECK_EQ(quoit_worker_destroy(worker), QUOIT_OK);
+    }
+    CHECK_EQ(quoit_runtime_destroy(runtime), QUOIT_OK);
+}
+
 /* What is left for the next turn shows on the descriptor, also when nothing new comes. */
 static void left_events_keep_it_readable(void) {
     struct pump pump;
@@ -288,6 +329,7 @@ static const struct test_case cases[] = {
     {"timers_wake_the_host", timers_wake_the_host},
     {"posts_wake_the_host", posts_wake_the_host},
     {"stop_wakes_the_host", stop_wakes_the_host},
+    {"stop_in_mid_turn_wakes_the_host", stop_in_mid_turn_wakes_the_host},
     {"left_events_keep_it_readable", left_events_keep_it_readable},
     {"submitted_ops_in_a_host", submitted_ops_in_a_host},
 };
