@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,8 @@
 
 enum { ASKED_CANCEL_BEFORE = 1, ASKED_CANCEL = 2, ASKED_CLOSE = 4 };
 
-/* All pumps of a test share them: a test is a process. */
+/* All pumps of a test share them, on whichever thread each runs: a test is a process. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cell {
     uint32_t opcode;
     int32_t status;
@@ -27,12 +29,20 @@ static struct cell {
 } cells[CELLS_MAX];
 static uint32_t count;
 
-static void note(uint32_t opcode, const char *how, int32_t status) {
+static bool noted(uint32_t opcode, const char *how, int32_t status) {
     for (uint32_t i = 0; i < count; i++)
         if (cells[i].opcode == opcode && cells[i].status == status && !strcmp(cells[i].how, how))
-            return;
-    CHECK(count < CELLS_MAX);
-    cells[count++] = (struct cell){opcode, status, how};
+            return true;
+    return false;
+}
+
+static void note(uint32_t opcode, const char *how, int32_t status) {
+    pthread_mutex_lock(&lock);
+    if (!noted(opcode, how, status)) {
+        CHECK(count < CELLS_MAX);
+        cells[count++] = (struct cell){opcode, status, how};
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 /* The object that the op works on: its target, or the one that it made and told of (timers, MULTI polls). */
@@ -111,12 +121,14 @@ void cells_write(const struct pump *pump) {
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     CHECK(fd >= 0);
     const char *driver = driver_text((uint32_t)quoit_runtime_driver(pump->runtime));
+    pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < count; i++) {
         int len = snprintf(line, sizeof line, "%s %s %u %s%s%s\n", test_name(), driver, cells[i].opcode,
                            cells[i].how, cells[i].status ? " " : "",
                            cells[i].status ? quoit_status_name(cells[i].status) : "");
         CHECK_EQ(write(fd, line, (size_t)len), len);
     }
-    close(fd);
     count = 0;
+    pthread_mutex_unlock(&lock);
+    close(fd);
 }
