@@ -162,6 +162,7 @@ static const char quoit_driver_family[] = "QUOIT_DRIVER";
 static const char quoit_runtime_family[] = "QUOIT_RUNTIME";
 static const char quoit_worker_family[] = "QUOIT_WORKER";
 static const char quoit_run_family[] = "QUOIT_RUN";
+static const char quoit_socket_family[] = "QUOIT_SOCKET";
 static const char quoit_clock_family[] = "QUOIT_CLOCK";
 static const char *const opcode_family = quoit_op_family;
 
@@ -244,6 +245,8 @@ static const constant constants[] = {
     {quoit_listen_family, "QUOIT_LISTEN_V6ONLY", QUOIT_LISTEN_V6ONLY},
     {quoit_listen_family, "QUOIT_LISTEN_DELAY", QUOIT_LISTEN_DELAY},
     {quoit_listen_family, "QUOIT_LISTEN_UNLINK", QUOIT_LISTEN_UNLINK},
+    {quoit_listen_family, "QUOIT_LISTEN_FREEBIND", QUOIT_LISTEN_FREEBIND},
+    {quoit_listen_family, "QUOIT_LISTEN_DEFER_ACCEPT", QUOIT_LISTEN_DEFER_ACCEPT},
     {quoit_connect_family, "QUOIT_CONNECT_DELAY", QUOIT_CONNECT_DELAY},
     {quoit_send_family, "QUOIT_SEND_CORK", QUOIT_SEND_CORK},
     {quoit_shutdown_family, "QUOIT_SHUTDOWN_RECV", QUOIT_SHUTDOWN_RECV},
@@ -282,6 +285,7 @@ static const constant constants[] = {
     {quoit_op_family, "QUOIT_OP_OFFLOAD", QUOIT_OP_OFFLOAD},
     {quoit_op_family, "QUOIT_OP_KEEP", QUOIT_OP_KEEP},
     {quoit_op_family, "QUOIT_OP_RELEASE", QUOIT_OP_RELEASE},
+    {quoit_op_family, "QUOIT_OP_SOCKET_SET", QUOIT_OP_SOCKET_SET},
     {quoit_read_family, "QUOIT_READ_MAX", QUOIT_READ_MAX},
     {quoit_poll_family, "QUOIT_POLL_IN", QUOIT_POLL_IN},
     {quoit_poll_family, "QUOIT_POLL_OUT", QUOIT_POLL_OUT},
@@ -315,6 +319,24 @@ static const constant constants[] = {
     {quoit_runtime_family, "QUOIT_RUNTIME_LOG_STDERR", QUOIT_RUNTIME_LOG_STDERR},
     {quoit_worker_family, "QUOIT_WORKER_GREASE", QUOIT_WORKER_GREASE},
     {quoit_run_family, "QUOIT_RUN_STOP", QUOIT_RUN_STOP},
+    {quoit_socket_family, "QUOIT_SOCKET_NODELAY", QUOIT_SOCKET_NODELAY},
+    {quoit_socket_family, "QUOIT_SOCKET_KEEPALIVE", QUOIT_SOCKET_KEEPALIVE},
+    {quoit_socket_family, "QUOIT_SOCKET_KEEPALIVE_IDLE", QUOIT_SOCKET_KEEPALIVE_IDLE},
+    {quoit_socket_family, "QUOIT_SOCKET_KEEPALIVE_INTERVAL", QUOIT_SOCKET_KEEPALIVE_INTERVAL},
+    {quoit_socket_family, "QUOIT_SOCKET_KEEPALIVE_COUNT", QUOIT_SOCKET_KEEPALIVE_COUNT},
+    {quoit_socket_family, "QUOIT_SOCKET_LINGER", QUOIT_SOCKET_LINGER},
+    {quoit_socket_family, "QUOIT_SOCKET_DEFER_ACCEPT", QUOIT_SOCKET_DEFER_ACCEPT},
+    {quoit_socket_family, "QUOIT_SOCKET_SEND_BUFFER", QUOIT_SOCKET_SEND_BUFFER},
+    {quoit_socket_family, "QUOIT_SOCKET_RECV_BUFFER", QUOIT_SOCKET_RECV_BUFFER},
+    {quoit_socket_family, "QUOIT_SOCKET_TOS", QUOIT_SOCKET_TOS},
+    {quoit_socket_family, "QUOIT_SOCKET_INCOMING_CPU", QUOIT_SOCKET_INCOMING_CPU},
+    {quoit_socket_family, "QUOIT_SOCKET_BUSY_POLL", QUOIT_SOCKET_BUSY_POLL},
+    {quoit_socket_family, "QUOIT_SOCKET_USER_TIMEOUT", QUOIT_SOCKET_USER_TIMEOUT},
+    {quoit_socket_family, "QUOIT_SOCKET_PRIORITY", QUOIT_SOCKET_PRIORITY},
+    {quoit_socket_family, "QUOIT_SOCKET_MARK", QUOIT_SOCKET_MARK},
+    {quoit_socket_family, "QUOIT_SOCKET_FREEBIND", QUOIT_SOCKET_FREEBIND},
+    {quoit_socket_family, "QUOIT_SOCKET_V6ONLY", QUOIT_SOCKET_V6ONLY},
+    {quoit_socket_family, "QUOIT_SOCKET_REUSEPORT", QUOIT_SOCKET_REUSEPORT},
     {quoit_clock_family, "QUOIT_CLOCK_MONOTONIC", QUOIT_CLOCK_MONOTONIC},
     {quoit_clock_family, "QUOIT_CLOCK_BOOT", QUOIT_CLOCK_BOOT},
     {quoit_clock_family, "QUOIT_CLOCK_WALL", QUOIT_CLOCK_WALL},

@@ -123,6 +123,7 @@ typedef struct quoit_bytes {
 %apply int *OUTPUT { quoit_status *status };
 %apply unsigned int *OUTPUT { uint32_t *level };
 %apply long long *OUTPUT { uint64_t *address };
+%apply long long *OUTPUT { int64_t *out };
 
 /* ---- the headers ---- */
 

@@ -29,6 +29,7 @@ const (
 	OpOffload    uint32 = C.QUOIT_OP_OFFLOAD
 	OpKeep       uint32 = C.QUOIT_OP_KEEP
 	OpRelease    uint32 = C.QUOIT_OP_RELEASE
+	OpSocketSet  uint32 = C.QUOIT_OP_SOCKET_SET
 )
 
 // Flags of an op.
@@ -128,10 +129,34 @@ const (
 
 // Flags of ListenOptions.
 const (
-	ListenReuseport uint32 = C.QUOIT_LISTEN_REUSEPORT
-	ListenV6Only    uint32 = C.QUOIT_LISTEN_V6ONLY
-	ListenDelay     uint32 = C.QUOIT_LISTEN_DELAY
-	ListenUnlink    uint32 = C.QUOIT_LISTEN_UNLINK
+	ListenReuseport   uint32 = C.QUOIT_LISTEN_REUSEPORT
+	ListenV6Only      uint32 = C.QUOIT_LISTEN_V6ONLY
+	ListenDelay       uint32 = C.QUOIT_LISTEN_DELAY
+	ListenUnlink      uint32 = C.QUOIT_LISTEN_UNLINK
+	ListenFreebind    uint32 = C.QUOIT_LISTEN_FREEBIND
+	ListenDeferAccept uint32 = C.QUOIT_LISTEN_DEFER_ACCEPT
+)
+
+// Options of a socket (OpSocketSet's Arg).
+const (
+	SocketNodelay           uint32 = C.QUOIT_SOCKET_NODELAY
+	SocketKeepalive         uint32 = C.QUOIT_SOCKET_KEEPALIVE
+	SocketKeepaliveIdle     uint32 = C.QUOIT_SOCKET_KEEPALIVE_IDLE
+	SocketKeepaliveInterval uint32 = C.QUOIT_SOCKET_KEEPALIVE_INTERVAL
+	SocketKeepaliveCount    uint32 = C.QUOIT_SOCKET_KEEPALIVE_COUNT
+	SocketLinger            uint32 = C.QUOIT_SOCKET_LINGER
+	SocketDeferAccept       uint32 = C.QUOIT_SOCKET_DEFER_ACCEPT
+	SocketSendBuffer        uint32 = C.QUOIT_SOCKET_SEND_BUFFER
+	SocketRecvBuffer        uint32 = C.QUOIT_SOCKET_RECV_BUFFER
+	SocketTOS               uint32 = C.QUOIT_SOCKET_TOS
+	SocketIncomingCPU       uint32 = C.QUOIT_SOCKET_INCOMING_CPU
+	SocketBusyPoll          uint32 = C.QUOIT_SOCKET_BUSY_POLL
+	SocketUserTimeout       uint32 = C.QUOIT_SOCKET_USER_TIMEOUT
+	SocketPriority          uint32 = C.QUOIT_SOCKET_PRIORITY
+	SocketMark              uint32 = C.QUOIT_SOCKET_MARK
+	SocketFreebind          uint32 = C.QUOIT_SOCKET_FREEBIND
+	SocketV6Only            uint32 = C.QUOIT_SOCKET_V6ONLY
+	SocketReuseport         uint32 = C.QUOIT_SOCKET_REUSEPORT
 )
 
 // Masks of Worker.Poll.

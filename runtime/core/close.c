@@ -149,7 +149,7 @@ static void abort_stream(qt_stream *s) {
     qt_recv_drop(s);
     if (s->close_req != NULL) {
         qt_cancel_request(w, s->close_req);
-    } else if (!s->fin_sent) {
+    } else if (!s->fin_sent && !s->resets) { /* a FIN would tell the peer of an end that is none */
         s->fin_sent = true;
         qt_req *req = qt_request(w, QT_REQ_SHUTDOWN, s->object.fd, s, discard_done);
         if (req != NULL) {

@@ -65,6 +65,7 @@ static const qt_op_rule rules[] = {
                        .local = true},
     [QUOIT_OP_RELEASE] = {qt_op_release, QUOIT_OPF_QUIET, 0, QT_KIND(QUOIT_HANDLE_BUFFER), .raw_target = true,
                           .local = true},
+    [QUOIT_OP_SOCKET_SET] = {qt_op_socket_set, QUOIT_OPF_QUIET, FIELD(ARG) | FIELD(OFFSET), QT_SOCKETS},
 };
 
 #define RULES (sizeof rules / sizeof rules[0])
@@ -72,7 +73,7 @@ static const qt_op_rule rules[] = {
 #define UNKNOWN_OPCODES 0x8000u
 
 bool qt_op_known(uint32_t opcode) {
-    return opcode < RULES;
+    return opcode < RULES && rules[opcode].execute != NULL;
 }
 
 static bool flags_fit(const quoit_op *op, const qt_op_rule *rule) {
@@ -135,7 +136,7 @@ void qt_execute(qt_worker *w, const quoit_op *op) {
         event->aux = op->opcode;
         return;
     }
-    if (op->opcode >= RULES) {
+    if (!qt_op_known(op->opcode)) {
         qt_refuse(w, op, QUOIT_E_OPCODE, QUOIT_FIELD_OPCODE);
         return;
     }

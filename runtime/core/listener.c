@@ -44,6 +44,10 @@ static int prepare(qt_worker *w, int fd, const struct sockaddr_storage *addr, ui
         return 0;
     }
     error = set_option(w, fd, SOL_SOCKET, SO_REUSEADDR);
+    if (!error && flags & QUOIT_LISTEN_FREEBIND)
+        error = set_option(w, fd, IPPROTO_IP, IP_FREEBIND);
+    if (!error && flags & QUOIT_LISTEN_DEFER_ACCEPT) /* 1: the shortest time there is */
+        error = set_option(w, fd, IPPROTO_TCP, TCP_DEFER_ACCEPT);
     if (!error && flags & QUOIT_LISTEN_REUSEPORT)
         error = set_option(w, fd, SOL_SOCKET, SO_REUSEPORT);
     if (!error && addr->ss_family == AF_INET6) {
@@ -92,7 +96,8 @@ static quoit_status read_options(qt_worker *w, const quoit_op *op, quoit_listen_
         status = qt_options_read(out, sizeof *out, QT_LISTEN_OPTIONS_V1, memory);
     if (status != 0)
         return status;
-    uint32_t known = QUOIT_LISTEN_REUSEPORT | QUOIT_LISTEN_V6ONLY | QUOIT_LISTEN_DELAY | QUOIT_LISTEN_UNLINK;
+    uint32_t known = QUOIT_LISTEN_REUSEPORT | QUOIT_LISTEN_V6ONLY | QUOIT_LISTEN_DELAY | QUOIT_LISTEN_UNLINK |
+                     QUOIT_LISTEN_FREEBIND | QUOIT_LISTEN_DEFER_ACCEPT;
     if (out->flags & ~known)
         return QUOIT_E_FLAGS;
     return out->reserved != 0 ? QUOIT_E_FIELD : 0;

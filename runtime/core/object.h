@@ -64,6 +64,7 @@ typedef struct qt_stream {
     bool fin_sent;
     bool patient; /* its close names no time */
     bool auto_nodelay;
+    bool resets; /* an abort is a RST */
 } qt_stream;
 
 #define QT_PAUSED_USER 1u
@@ -159,6 +160,11 @@ void qt_poll_discard(qt_pending *p);
 void qt_file_discard(qt_pending *p);
 int qt_run_blocking(void *worker, qt_req *req);
 bool qt_cancel_blocking(void *worker, qt_req *req);
+
+/* sockopt.c */
+#define QT_SOCKETS (QT_KIND(QUOIT_HANDLE_STREAM) | QT_KIND(QUOIT_HANDLE_LISTENER))
+void qt_op_socket_set(qt_worker *w, const quoit_op *op, qt_object *object);
+quoit_status qt_socket_get(qt_worker *w, const qt_object *object, uint32_t number, int64_t *out);
 
 /* post.c */
 void qt_op_post(qt_worker *w, const quoit_op *op, qt_object *object);

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OPCODES (QUOIT_OP_RELEASE + 1)
 #define GENERATION (1ull << 24)
 #define WORKER (1ull << 48)
 #define TYPE (1ull << 56)
@@ -29,7 +28,8 @@ static void must_refuse(struct world *world, uint32_t opcode, quoit_handle handl
 
 /* Ops that take a target of one type only. */
 static bool is_strict(uint32_t opcode) {
-    return world_target_type(opcode) && opcode != QUOIT_OP_CLOSE && opcode != QUOIT_OP_CANCEL;
+    return world_target_type(opcode) && opcode != QUOIT_OP_CLOSE && opcode != QUOIT_OP_CANCEL &&
+           opcode != QUOIT_OP_SOCKET_SET;
 }
 
 static void never_a_handle(void) {
@@ -83,6 +83,7 @@ static void other_types(void) {
                 QUOIT_E_KIND, "a buffer");
     must_refuse(&world, QUOIT_OP_OPEN, world.file, QUOIT_E_KIND, "a file");
     must_refuse(&world, QUOIT_OP_TIMER, world.link.stream, QUOIT_E_KIND, "a stream");
+    must_refuse(&world, QUOIT_OP_SOCKET_SET, world.file, QUOIT_E_KIND, "a file");
     /* A type written over a live handle of another does not make it one. */
     must_refuse(&world, QUOIT_OP_ACCEPT, (world.link.stream & ~(127 * TYPE)) | 2 * TYPE, QUOIT_E_STALE,
                 "a forged type");

@@ -65,6 +65,32 @@ static void v6_takes_v4_too(void) {
     pump_close(&pump);
 }
 
+/* Both families on one port, each with a listener of its own. */
+static void both_families_on_one_port(void) {
+    struct pump pump;
+    quoit_listen_options options = {.struct_size = sizeof options, .flags = QUOIT_LISTEN_V6ONLY};
+    quoit_addr v4 = {.family = QUOIT_FAMILY_V4, .len = 4}, v6 = {.family = QUOIT_FAMILY_V6, .len = 16}, peer;
+    pump_open(&pump, NULL);
+    quoit_handle listeners[2] = {listen_on(&pump, &v4), 0};
+    v6.port = v4.port;
+    quoit_op *op = op_new(&pump, QUOIT_OP_LISTEN, 0);
+    op->addr = (uintptr_t)&v6;
+    op->len = sizeof v6;
+    op->arg2 = (uintptr_t)&options;
+    quoit_event event = op_must(&pump, op->user_data, 0);
+    CHECK_EQ(event.aux, v4.port);
+    listeners[1] = event.value;
+    for (int i = 0; i < 2; i++) {
+        quoit_addr to = i ? addr_v6(v4.port) : addr_v4(v4.port);
+        int fd = peer_connect(&to);
+        quoit_handle stream = op_must(&pump, op_accept(&pump, listeners[i], 0), 0).value;
+        CHECK_EQ(quoit_peer_addr(pump.worker, stream, &peer), QUOIT_OK);
+        CHECK_EQ(peer.family, i ? QUOIT_FAMILY_V6 : QUOIT_FAMILY_V4);
+        close(fd);
+    }
+    pump_close(&pump);
+}
+
 static uint64_t op_connect(struct pump *pump, const quoit_addr *addr) {
     quoit_op *op = op_new(pump, QUOIT_OP_CONNECT, 0);
     op->addr = (uintptr_t)addr;
@@ -293,6 +319,7 @@ static const struct test_case cases[] = {
     {"echo_v4", echo_v4},
     {"echo_v6", echo_v6},
     {"v6_takes_v4_too", v6_takes_v4_too},
+    {"both_families_on_one_port", both_families_on_one_port},
     {"connect_v4", connect_v4},
     {"connect_v6", connect_v6},
     {"connect_refused", connect_refused},

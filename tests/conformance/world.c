@@ -83,6 +83,7 @@ uint32_t world_target_type(uint32_t opcode) {
     case QUOIT_OP_SHUTDOWN:
     case QUOIT_OP_CLOSE:
     case QUOIT_OP_CANCEL:
+    case QUOIT_OP_SOCKET_SET:
         return QUOIT_HANDLE_STREAM;
     case QUOIT_OP_POST:
         return QUOIT_HANDLE_WORKER;
@@ -119,6 +120,9 @@ quoit_op *world_op(struct world *world, uint32_t opcode) {
         break;
     case QUOIT_OP_SHUTDOWN:
         op->arg = QUOIT_SHUTDOWN_SEND;
+        break;
+    case QUOIT_OP_SOCKET_SET:
+        op->arg = QUOIT_SOCKET_NODELAY;
         break;
     case QUOIT_OP_TIMER:
         op->offset = 1000000;

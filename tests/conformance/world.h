@@ -5,6 +5,9 @@
 
 #include "ops.h"
 
+/* Opcodes to try: all that a library may have, and the gaps between them. */
+#define OPCODES 64
+
 struct world {
     struct pump pump;
     struct link link;

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HEADER = ROOT / "capi/include/quoit/op.h"
 
 # Ops that end within the turn that takes them: there is nothing to cancel, to close under or to be late for.
-AT_ONCE = {"NOP", "LISTEN", "RECV_PAUSE", "RECV_RESUME", "CANCEL", "POST", "KEEP", "RELEASE"}
+AT_ONCE = {"NOP", "LISTEN", "RECV_PAUSE", "RECV_RESUME", "CANCEL", "POST", "KEEP", "RELEASE", "SOCKET_SET"}
 # Ops that take no target, and those that may go without one.
 NO_TARGET = {"NOP", "LISTEN", "CONNECT", "POLL", "OFFLOAD"}
 MAY_LACK_TARGET = {"TIMER", "OPEN", "CANCEL"}

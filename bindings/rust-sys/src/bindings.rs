@@ -88,6 +88,8 @@ pub const QUOIT_LISTEN_REUSEPORT: u32 = 1;
 pub const QUOIT_LISTEN_V6ONLY: u32 = 2;
 pub const QUOIT_LISTEN_DELAY: u32 = 4;
 pub const QUOIT_LISTEN_UNLINK: u32 = 8;
+pub const QUOIT_LISTEN_FREEBIND: u32 = 16;
+pub const QUOIT_LISTEN_DEFER_ACCEPT: u32 = 32;
 pub const QUOIT_CONNECT_DELAY: u32 = 1;
 pub const QUOIT_SEND_CORK: u32 = 1;
 pub const QUOIT_SHUTDOWN_RECV: u32 = 1;
@@ -128,6 +130,7 @@ pub const QUOIT_OP_FSYNC: u32 = 18;
 pub const QUOIT_OP_OFFLOAD: u32 = 19;
 pub const QUOIT_OP_KEEP: u32 = 20;
 pub const QUOIT_OP_RELEASE: u32 = 21;
+pub const QUOIT_OP_SOCKET_SET: u32 = 26;
 pub const QUOIT_READ_MAX: u32 = 1048576;
 pub const QUOIT_POLL_IN: u32 = 1;
 pub const QUOIT_POLL_OUT: u32 = 2;
@@ -161,6 +164,24 @@ pub const QUOIT_DRIVER_EPOLL: u32 = 5;
 pub const QUOIT_RUNTIME_LOG_STDERR: u32 = 1;
 pub const QUOIT_WORKER_GREASE: u32 = 1;
 pub const QUOIT_RUN_STOP: u32 = 1;
+pub const QUOIT_SOCKET_NODELAY: u32 = 1;
+pub const QUOIT_SOCKET_KEEPALIVE: u32 = 2;
+pub const QUOIT_SOCKET_KEEPALIVE_IDLE: u32 = 3;
+pub const QUOIT_SOCKET_KEEPALIVE_INTERVAL: u32 = 4;
+pub const QUOIT_SOCKET_KEEPALIVE_COUNT: u32 = 5;
+pub const QUOIT_SOCKET_LINGER: u32 = 6;
+pub const QUOIT_SOCKET_DEFER_ACCEPT: u32 = 7;
+pub const QUOIT_SOCKET_SEND_BUFFER: u32 = 8;
+pub const QUOIT_SOCKET_RECV_BUFFER: u32 = 9;
+pub const QUOIT_SOCKET_TOS: u32 = 10;
+pub const QUOIT_SOCKET_INCOMING_CPU: u32 = 11;
+pub const QUOIT_SOCKET_BUSY_POLL: u32 = 12;
+pub const QUOIT_SOCKET_USER_TIMEOUT: u32 = 13;
+pub const QUOIT_SOCKET_PRIORITY: u32 = 14;
+pub const QUOIT_SOCKET_MARK: u32 = 15;
+pub const QUOIT_SOCKET_FREEBIND: u32 = 16;
+pub const QUOIT_SOCKET_V6ONLY: u32 = 17;
+pub const QUOIT_SOCKET_REUSEPORT: u32 = 18;
 pub const QUOIT_CLOCK_MONOTONIC: u32 = 0;
 pub const QUOIT_CLOCK_BOOT: u32 = 1;
 pub const QUOIT_CLOCK_WALL: u32 = 2;
@@ -470,6 +491,14 @@ extern "C" {
 }
 extern "C" {
     pub fn quoit_post(worker: quoit_handle, ops: *const quoit_op, n: u32) -> quoit_status;
+}
+extern "C" {
+    pub fn quoit_socket_get(
+        worker: *mut quoit_worker,
+        handle: quoit_handle,
+        option: u32,
+        out: *mut i64,
+    ) -> quoit_status;
 }
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]

@@ -46,6 +46,10 @@ typedef struct quoit_listen_options {
 #define QUOIT_LISTEN_DELAY 0x4
 /* Remove an old Unix socket file at this path first. */
 #define QUOIT_LISTEN_UNLINK 0x8
+/* Bind also to an address that no interface has yet (IP_FREEBIND). */
+#define QUOIT_LISTEN_FREEBIND 0x10
+/* Accept a connection when its first bytes are there, or after about a second (TCP_DEFER_ACCEPT); QUOIT_SOCKET_DEFER_ACCEPT sets another time. */
+#define QUOIT_LISTEN_DEFER_ACCEPT 0x20
 
 /* Mask in a connect's arg: leave Nagle's algorithm on. */
 #define QUOIT_CONNECT_DELAY 0x1

@@ -158,6 +158,11 @@ typedef struct quoit_op {
 #define QUOIT_OP_KEEP 20
 /* release: target a kept buffer. Tells only failure. Releasing twice is QUOIT_E_STALE. */
 #define QUOIT_OP_RELEASE 21
+/*
+ * socket set: target stream or listener, arg QUOIT_SOCKET_* (quoit/socket.h), offset the value. Takes effect at once, also on what is
+ * queued. Flags QUIET. -> 0. Errors: QUOIT_E_FIELD (no such option of this type, or not its value), setsockopt(2).
+ */
+#define QUOIT_OP_SOCKET_SET 26
 
 /* Most bytes one lent file read may bring. */
 #define QUOIT_READ_MAX 1048576

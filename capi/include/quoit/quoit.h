@@ -13,6 +13,7 @@
 #include "pool.h"
 #include "probe.h"
 #include "runtime.h"
+#include "socket.h"
 #include "stats.h"
 #include "timer.h"
 

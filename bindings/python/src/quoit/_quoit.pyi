@@ -89,6 +89,8 @@ class _Lib:
     QUOIT_LISTEN_V6ONLY: int
     QUOIT_LISTEN_DELAY: int
     QUOIT_LISTEN_UNLINK: int
+    QUOIT_LISTEN_FREEBIND: int
+    QUOIT_LISTEN_DEFER_ACCEPT: int
     QUOIT_CONNECT_DELAY: int
     QUOIT_SEND_CORK: int
     QUOIT_SHUTDOWN_RECV: int
@@ -129,6 +131,7 @@ class _Lib:
     QUOIT_OP_OFFLOAD: int
     QUOIT_OP_KEEP: int
     QUOIT_OP_RELEASE: int
+    QUOIT_OP_SOCKET_SET: int
     QUOIT_READ_MAX: int
     QUOIT_POLL_IN: int
     QUOIT_POLL_OUT: int
@@ -162,6 +165,24 @@ class _Lib:
     QUOIT_RUNTIME_LOG_STDERR: int
     QUOIT_WORKER_GREASE: int
     QUOIT_RUN_STOP: int
+    QUOIT_SOCKET_NODELAY: int
+    QUOIT_SOCKET_KEEPALIVE: int
+    QUOIT_SOCKET_KEEPALIVE_IDLE: int
+    QUOIT_SOCKET_KEEPALIVE_INTERVAL: int
+    QUOIT_SOCKET_KEEPALIVE_COUNT: int
+    QUOIT_SOCKET_LINGER: int
+    QUOIT_SOCKET_DEFER_ACCEPT: int
+    QUOIT_SOCKET_SEND_BUFFER: int
+    QUOIT_SOCKET_RECV_BUFFER: int
+    QUOIT_SOCKET_TOS: int
+    QUOIT_SOCKET_INCOMING_CPU: int
+    QUOIT_SOCKET_BUSY_POLL: int
+    QUOIT_SOCKET_USER_TIMEOUT: int
+    QUOIT_SOCKET_PRIORITY: int
+    QUOIT_SOCKET_MARK: int
+    QUOIT_SOCKET_FREEBIND: int
+    QUOIT_SOCKET_V6ONLY: int
+    QUOIT_SOCKET_REUSEPORT: int
     QUOIT_CLOCK_MONOTONIC: int
     QUOIT_CLOCK_BOOT: int
     QUOIT_CLOCK_WALL: int
@@ -200,6 +221,7 @@ class _Lib:
     def quoit_worker_join(self, worker: Any) -> int: ...
     def quoit_stop(self, worker: int) -> int: ...
     def quoit_post(self, worker: int, ops: Any, n: int) -> int: ...
+    def quoit_socket_get(self, worker: Any, handle: int, option: int, out: Any) -> int: ...
     def quoit_stats_read(self, worker: int, out: Any) -> int: ...
     def quoit_stats_text(self, worker: int, text: Any, capacity: int) -> int: ...
     def quoit_now(self, clock: int) -> int: ...
