@@ -71,6 +71,7 @@ static const field quoit_addr_fields[] = {
 
 static const field quoit_listen_options_fields[] = {
     ONE(quoit_listen_options, struct_size), ONE(quoit_listen_options, flags),
+    ONE(quoit_listen_options, streams_max), ONE(quoit_listen_options, skew_percent),
     ONE(quoit_listen_options, reserved),
 };
 
@@ -119,11 +120,11 @@ static const field quoit_stats_fields[] = {
     ONE(quoit_stats, parks), ONE(quoit_stats, sends), ONE(quoit_stats, sends_partial),
     ONE(quoit_stats, sends_gathered), ONE(quoit_stats, recv_nobufs), ONE(quoit_stats, recv_rearms),
     ONE(quoit_stats, recv_paused), ONE(quoit_stats, cq_overflows), ONE(quoit_stats, accept_stalls),
-    ONE(quoit_stats, posts_in), ONE(quoit_stats, posts_refused), ONE(quoit_stats, wakes),
-    ONE(quoit_stats, offloads), ONE(quoit_stats, timers_fired), ONE(quoit_stats, objects_live),
-    ONE(quoit_stats, ops_live), ONE(quoit_stats, buffers_total), ONE(quoit_stats, buffers_free),
-    ONE(quoit_stats, buffers_kept), ONE(quoit_stats, send_bytes_queued), ONE(quoit_stats, leaked),
-    MANY(quoit_stats, tick_ns_hist),
+    ONE(quoit_stats, handed_over), ONE(quoit_stats, posts_in), ONE(quoit_stats, posts_refused),
+    ONE(quoit_stats, wakes), ONE(quoit_stats, offloads), ONE(quoit_stats, timers_fired),
+    ONE(quoit_stats, objects_live), ONE(quoit_stats, ops_live), ONE(quoit_stats, buffers_total),
+    ONE(quoit_stats, buffers_free), ONE(quoit_stats, buffers_kept), ONE(quoit_stats, send_bytes_queued),
+    ONE(quoit_stats, leaked), MANY(quoit_stats, tick_ns_hist),
 };
 
 static const layout layouts[] = {
@@ -162,6 +163,7 @@ static const char quoit_driver_family[] = "QUOIT_DRIVER";
 static const char quoit_runtime_family[] = "QUOIT_RUNTIME";
 static const char quoit_worker_family[] = "QUOIT_WORKER";
 static const char quoit_run_family[] = "QUOIT_RUN";
+static const char quoit_signal_family[] = "QUOIT_SIGNAL";
 static const char quoit_socket_family[] = "QUOIT_SOCKET";
 static const char quoit_clock_family[] = "QUOIT_CLOCK";
 static const char *const opcode_family = quoit_op_family;
@@ -220,6 +222,7 @@ static const constant constants[] = {
     {quoit_evf_family, "QUOIT_EVF_NONEMPTY", QUOIT_EVF_NONEMPTY},
     {quoit_kind_family, "QUOIT_KIND_BAD_OP", QUOIT_KIND_BAD_OP},
     {quoit_kind_family, "QUOIT_KIND_MESSAGE", QUOIT_KIND_MESSAGE},
+    {quoit_kind_family, "QUOIT_KIND_DRAIN", QUOIT_KIND_DRAIN},
     {quoit_kind_family, "QUOIT_KIND_GREASE", QUOIT_KIND_GREASE},
     {quoit_batch_family, "QUOIT_BATCH_INTERRUPTED", QUOIT_BATCH_INTERRUPTED},
     {quoit_batch_family, "QUOIT_BATCH_LEFT", QUOIT_BATCH_LEFT},
@@ -319,6 +322,10 @@ static const constant constants[] = {
     {quoit_runtime_family, "QUOIT_RUNTIME_LOG_STDERR", QUOIT_RUNTIME_LOG_STDERR},
     {quoit_worker_family, "QUOIT_WORKER_GREASE", QUOIT_WORKER_GREASE},
     {quoit_run_family, "QUOIT_RUN_STOP", QUOIT_RUN_STOP},
+    {quoit_signal_family, "QUOIT_SIGNAL_TERM", QUOIT_SIGNAL_TERM},
+    {quoit_signal_family, "QUOIT_SIGNAL_INT", QUOIT_SIGNAL_INT},
+    {quoit_signal_family, "QUOIT_SIGNAL_HUP", QUOIT_SIGNAL_HUP},
+    {quoit_signal_family, "QUOIT_SIGNAL_QUIT", QUOIT_SIGNAL_QUIT},
     {quoit_socket_family, "QUOIT_SOCKET_NODELAY", QUOIT_SOCKET_NODELAY},
     {quoit_socket_family, "QUOIT_SOCKET_KEEPALIVE", QUOIT_SOCKET_KEEPALIVE},
     {quoit_socket_family, "QUOIT_SOCKET_KEEPALIVE_IDLE", QUOIT_SOCKET_KEEPALIVE_IDLE},

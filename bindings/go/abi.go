@@ -90,6 +90,8 @@ type rawCall struct {
 type rawListenOptions struct {
 	StructSize uint32
 	Flags      uint32
+	StreamsMax uint32
+	Skew       uint32
 	Reserved   uint64
 }
 

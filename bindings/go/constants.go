@@ -63,6 +63,7 @@ const (
 const (
 	KindBadOp   uint32 = C.QUOIT_KIND_BAD_OP
 	KindMessage uint32 = C.QUOIT_KIND_MESSAGE
+	KindDrain   uint32 = C.QUOIT_KIND_DRAIN
 	KindGrease  uint32 = C.QUOIT_KIND_GREASE
 )
 

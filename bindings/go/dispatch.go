@@ -24,6 +24,12 @@ func (w *Worker) dispatch(e *Event) {
 		}
 		return
 	}
+	if e.Kind == KindDrain {
+		if h, ok := w.handler.(DrainHandler); ok {
+			h.OnDrain(Drain{Streams: int(e.Value), Over: e.Flags&EventMore == 0, Err: statusError("drain", e.Result)})
+		}
+		return
+	}
 	if e.Kind >= KindBadOp || e.UserData&ownBit == 0 {
 		return
 	}

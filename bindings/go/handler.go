@@ -38,6 +38,19 @@ type MessageHandler interface {
 	OnMessage(m Message)
 }
 
+// Drain tells how far the end of a worker is that was asked for by Worker.Drain.
+type Drain struct {
+	Streams int   // accepted connections that are open
+	Over    bool  // the worker stops now: Streams are cut off
+	Err     error // with Over: why some are cut off, ETIMEDOUT if the grace is over
+}
+
+// DrainHandler is implemented by a Handler that wants to know of a drain: when it begins, to close what is idle, and
+// when it is over.
+type DrainHandler interface {
+	OnDrain(d Drain)
+}
+
 // BaseHandler has every method of Handler, doing nothing.
 type BaseHandler struct{}
 

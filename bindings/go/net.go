@@ -42,6 +42,11 @@ func (w *Worker) localAddr(handle Handle) string {
 type ListenOptions struct {
 	Flags   uint32 // ListenReuseport and so on
 	Backlog uint32
+	// StreamsMax bounds the connections of the listener at one time: more wait in the backlog.
+	StreamsMax uint32
+	// SkewPercent, with ListenReuseport on each worker of the runtime: one that has more than so many percent more
+	// connections than the one with the fewest hands new ones over to that one.
+	SkewPercent uint32
 }
 
 // Listener accepts connections for a ConnHandler.
@@ -75,7 +80,8 @@ func (w *Worker) Listen(address string, o ListenOptions, h ConnHandler, done fun
 	mem := w.place(op, int(unsafe.Sizeof(addr)+unsafe.Sizeof(rawListenOptions{})))
 	*(*Addr)(unsafe.Pointer(&mem[0])) = addr
 	options := (*rawListenOptions)(unsafe.Pointer(&mem[unsafe.Sizeof(addr)]))
-	*options = rawListenOptions{StructSize: uint32(unsafe.Sizeof(*options)), Flags: o.Flags}
+	*options = rawListenOptions{StructSize: uint32(unsafe.Sizeof(*options)), Flags: o.Flags,
+		StreamsMax: o.StreamsMax, Skew: o.SkewPercent}
 	op.Arg2 = op.Addr + uint64(unsafe.Sizeof(addr))
 }
 

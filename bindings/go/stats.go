@@ -30,6 +30,7 @@ type Stats struct {
 	RecvPaused      uint64     `json:"recv_paused"`
 	CQOverflows     uint64     `json:"cq_overflows"`
 	AcceptStalls    uint64     `json:"accept_stalls"`
+	HandedOver      uint64     `json:"handed_over"`
 	PostsIn         uint64     `json:"posts_in"`
 	PostsRefused    uint64     `json:"posts_refused"`
 	Wakes           uint64     `json:"wakes"`

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -118,6 +119,13 @@ func (w *Worker) Run(ctx context.Context, h Handler) (err error) {
 // Stop asks the worker to end: every op in flight is told its end, every connection its OnClose, then Run returns.
 // Any goroutine; stopping a worker that has ended does nothing.
 func (w *Worker) Stop() { C.quoit_stop(C.quoit_handle(w.handle)) }
+
+// Drain asks the worker to end in order: it closes its listeners when it has accepted what waits there, tells a
+// DrainHandler, and stops when every accepted connection is closed or grace is over. Call it when os/signal brings
+// SIGTERM. Asked again, the shorter grace counts. Any goroutine; draining a worker that has ended does nothing.
+func (w *Worker) Drain(grace time.Duration) {
+	C.quoit_drain(C.quoit_handle(w.handle), C.uint64_t(duration(grace)))
+}
 
 // attach puts a duplicate of the worker's fd into Go's netpoller.
 func (w *Worker) attach() error {

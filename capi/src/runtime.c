@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "calls.h"
+#include "core/drain_signals.h"
 #include "core/object.h"
 #include "core/thread.h"
 
@@ -191,6 +192,29 @@ quoit_status quoit_stop(quoit_handle handle) {
         qt_wake(w);
     }
     qt_shell_leave(shell);
+    return status;
+}
+
+quoit_status quoit_drain(quoit_handle handle, uint64_t grace_ns) {
+    qt_shell *shell;
+    qt_worker *w;
+    quoit_status status = qt_worker_of_handle(handle, &shell, &w);
+    if (status != 0)
+        return status;
+    status = qt_runtime_forked(w->runtime) ? QUOIT_E_FORKED : 0;
+    if (status == 0)
+        qt_drain_ask(w, grace_ns);
+    qt_shell_leave(shell);
+    return status;
+}
+
+quoit_status quoit_drain_on_signals(quoit_runtime *pointer, uint32_t signals, uint64_t grace_ns) {
+    qt_runtime *runtime;
+    quoit_status status = qt_enter_runtime(pointer, &runtime);
+    if (status != 0)
+        return status;
+    status = qt_drain_on_signals(runtime, signals, grace_ns);
+    qt_leave(pointer);
     return status;
 }
 

@@ -9,7 +9,7 @@
 /* Sizes of the public structs in their first version. Numbers for ever: a struct that grows still takes the old size. */
 #define QT_RUNTIME_OPTIONS_V1 32
 #define QT_WORKER_OPTIONS_V1 112
-#define QT_LISTEN_OPTIONS_V1 16
+#define QT_LISTEN_OPTIONS_V1 24
 #define QT_CALL_V1 40
 
 #define QT_STRUCT_SIZE_BAD (-20002) /* QUOIT_E_STRUCT_SIZE: base knows no public header */

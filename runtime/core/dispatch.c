@@ -23,6 +23,7 @@ typedef struct qt_op_rule {
     bool raw_target; /* the handler looks it up itself */
     bool while_closing; /* also on an object that is closing */
     bool local;         /* not by quoit_post */
+    bool admits;        /* lets connections in: not while the worker drains */
 } qt_op_rule;
 
 static void execute_nop(qt_worker *w, const quoit_op *op, qt_object *object) {
@@ -33,9 +34,10 @@ static void execute_nop(qt_worker *w, const quoit_op *op, qt_object *object) {
 static const qt_op_rule rules[] = {
     [QUOIT_OP_NOP] = {execute_nop, QUOIT_OPF_QUIET, 0, 0, .may_lack = true},
     [QUOIT_OP_LISTEN] = {qt_op_listen, QUOIT_OPF_ARENA_SEND,
-                         FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(ARG2), 0, .may_lack = true},
+                         FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(ARG2), 0, .may_lack = true,
+                         .admits = true},
     [QUOIT_OP_ACCEPT] = {qt_op_accept, QUOIT_OPF_MULTI | QUOIT_OPF_AUTO_RECV | QUOIT_OPF_KEEP, 0,
-                         QT_KIND(QUOIT_HANDLE_LISTENER)},
+                         QT_KIND(QUOIT_HANDLE_LISTENER), .admits = true},
     [QUOIT_OP_CONNECT] = {qt_op_connect, QUOIT_OPF_ARENA_SEND,
                           FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(ARG2), 0, .may_lack = true},
     [QUOIT_OP_RECV] = {qt_op_recv, QUOIT_OPF_MULTI | QUOIT_OPF_KEEP, FIELD(LEN), STREAM},
@@ -149,7 +151,7 @@ void qt_execute(qt_worker *w, const quoit_op *op) {
         qt_refuse(w, op, -EINVAL, rule->local ? QUOIT_FIELD_OPCODE : QUOIT_FIELD_FLAGS);
     else if ((stray = stray_field(op, rule)) != 0)
         qt_refuse(w, op, QUOIT_E_FIELD, stray);
-    else if (w->draining && !rule->local)
+    else if ((w->draining && !rule->local) || (rule->admits && w->drain.grace_ns != QT_DRAIN_NOT_ASKED))
         qt_refuse(w, op, QUOIT_E_CLOSING, 0);
     else if (find_target(w, op, rule, &object))
         rule->execute(w, op, object);

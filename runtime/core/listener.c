@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -18,6 +19,7 @@
 
 static void accept_done(qt_req *req, const qt_completion *c);
 static void retry_due(qt_timer *timer);
+static void tell_held(qt_listener *l);
 
 static int set_option(qt_worker *w, int fd, int level, int name) {
     int on = 1;
@@ -100,7 +102,32 @@ static quoit_status read_options(qt_worker *w, const quoit_op *op, quoit_listen_
                      QUOIT_LISTEN_FREEBIND | QUOIT_LISTEN_DEFER_ACCEPT;
     if (out->flags & ~known)
         return QUOIT_E_FLAGS;
+    if (out->skew_percent != 0 && !(out->flags & QUOIT_LISTEN_REUSEPORT))
+        return QUOIT_E_FIELD;
     return out->reserved != 0 ? QUOIT_E_FIELD : 0;
+}
+
+/* The listener of a socket that listens; a status, and the socket is closed. */
+static quoit_status make_listener(qt_worker *w, int fd, uint32_t backlog, const quoit_listen_options *options,
+                                  const quoit_addr *bound, qt_listener **out) {
+    qt_listener *l = qt_slab_alloc(&w->objects);
+    int error = l ? qt_handle_new(w, &l->object, QUOIT_HANDLE_LISTENER, fd) : -ENOMEM;
+    if (!error) {
+        qt_list_init(&l->stalled_link);
+        qt_timer_init(&l->retry, retry_due);
+        l->backlog = backlog;
+        l->streams_max = options->streams_max;
+        l->skew_percent = options->skew_percent;
+        if (l->skew_percent != 0 && (error = qt_balance_join(l, bound)) != 0)
+            qt_handle_free(w, &l->object);
+    }
+    if (error) {
+        if (l != NULL)
+            qt_slab_free(&w->objects, l);
+        close(fd);
+    }
+    *out = l;
+    return error;
 }
 
 void qt_op_listen(qt_worker *w, const quoit_op *op, qt_object *object) {
@@ -119,31 +146,34 @@ void qt_op_listen(qt_worker *w, const quoit_op *op, qt_object *object) {
         qt_refuse(w, op, status, QUOIT_FIELD_ARG2);
         return;
     }
-    int fd = open_listener(w, &addr, len, op->arg ? op->arg : 1024, options.flags, &bound);
+    uint32_t backlog = op->arg ? op->arg : 1024;
+    int fd = open_listener(w, &addr, len, backlog, options.flags, &bound);
     if (fd < 0) {
         qt_refuse(w, op, fd, QUOIT_FIELD_ADDR);
         return;
     }
-    qt_listener *l = qt_slab_alloc(&w->objects);
-    int error = l ? qt_handle_new(w, &l->object, QUOIT_HANDLE_LISTENER, fd) : -ENOMEM;
-    if (error) {
-        if (l != NULL)
-            qt_slab_free(&w->objects, l);
-        close(fd);
-        qt_refuse(w, op, error, 0);
+    qt_listener *l;
+    status = make_listener(w, fd, backlog, &options, &bound, &l);
+    if (status != 0) {
+        qt_refuse(w, op, status, 0);
         return;
     }
-    qt_list_init(&l->stalled_link);
-    qt_timer_init(&l->retry, retry_due);
     quoit_event *event = qt_event(w, op->opcode, 0, op->user_data, 0);
     event->value = l->object.handle;
     event->aux = bound.port;
 }
 
-static void arm(qt_listener *l) {
+static bool full(const qt_listener *l) {
+    return l->streams_max != 0 && l->streams_live >= l->streams_max;
+}
+
+bool qt_listener_takes(const qt_listener *l) {
+    return l->accept != NULL && !l->accept->verdict && !l->object.closing && l->held_count == 0 && !full(l) &&
+           qt_list_empty(&l->stalled_link);
+}
+
+void qt_listener_arm(qt_listener *l) {
     qt_worker *w = l->object.worker;
-    if (l->accept == NULL || l->accept_req != NULL || l->object.closing || l->accept->verdict)
-        return;
     qt_req *req = qt_request(w, QT_REQ_ACCEPT, l->object.fd, l, accept_done);
     if (req == NULL) {
         qt_timer_arm(&w->wheel, &l->retry, qt_now(w) + RETRY_NS);
@@ -153,6 +183,12 @@ static void arm(qt_listener *l) {
     l->accept_req = req;
     l->object.reqs++;
     qt_submit(w, req);
+}
+
+/* A drain arms by itself, as long as the backlog has some. */
+static void arm(qt_listener *l) {
+    if (l->accept_req == NULL && qt_listener_takes(l) && !l->object.worker->drain.listening)
+        qt_listener_arm(l);
 }
 
 void qt_op_accept(qt_worker *w, const quoit_op *op, qt_object *object) {
@@ -166,8 +202,8 @@ void qt_op_accept(qt_worker *w, const quoit_op *op, qt_object *object) {
         return;
     }
     l->accept = qt_pending_new(w, op, object);
-    if (l->accept != NULL)
-        arm(l);
+    tell_held(l);
+    arm(l);
 }
 
 qt_stream *qt_stream_new(qt_worker *w, int fd, int *error) {
@@ -189,43 +225,99 @@ static void end_accept(qt_listener *l, int64_t result, uint64_t value) {
     qt_finish(p, result, value);
 }
 
-static void accepted(qt_listener *l, int fd) {
+/* A connection that cannot be made a stream is not the end of a MULTI accept. */
+static void not_made(qt_listener *l, int error) {
     qt_worker *w = l->object.worker;
-    qt_pending *p = l->accept;
-    int error;
-    if (p == NULL || l->object.closing) {
-        close(fd);
-        return;
-    }
-    qt_stream *s = qt_stream_new(w, fd, &error);
-    if (s == NULL) {
-        close(fd);
-        QT_COUNT(w, accept_stalls, 1);
-        qt_log_line(w->runtime, QUOIT_LOG_WARNING, "An accepted connection was closed: %s",
-                    qt_status_message(error));
-        return;
-    }
-    QT_COUNT(w, accepts, 1);
-    qt_pending_event(p, 0)->value = s->object.handle;
-    if (p->flags & QUOIT_OPF_AUTO_RECV)
-        qt_recv_auto(s, p);
-}
-
-static void accepted_one(qt_listener *l, int fd) {
-    qt_pending *p = l->accept;
-    int error;
-    qt_stream *s = qt_stream_new(l->object.worker, fd, &error);
-    if (s == NULL) {
-        close(fd);
+    qt_balance_count(l, -1);
+    if (!(l->accept->flags & QUOIT_OPF_MULTI)) {
         end_accept(l, error, 0);
         return;
     }
-    QT_COUNT(l->object.worker, accepts, 1);
-    bool receive = p->flags & QUOIT_OPF_AUTO_RECV;
+    QT_COUNT(w, accept_stalls, 1);
+    qt_log_line(w->runtime, QUOIT_LOG_WARNING, "An accepted connection was closed: %s",
+                qt_status_message(error));
+}
+
+static void tell(qt_listener *l, int fd) {
+    qt_worker *w = l->object.worker;
+    qt_pending *p = l->accept;
+    int error;
+    qt_stream *s = qt_stream_new(w, fd, &error);
+    if (s == NULL) {
+        close(fd);
+        not_made(l, error);
+        return;
+    }
+    QT_COUNT(w, accepts, 1);
+    s->accepted = true;
+    s->listener = l->object.handle;
+    w->drain.streams++;
+    l->streams_live++;
     qt_pending copy = *p;
-    end_accept(l, 0, s->object.handle);
-    if (receive)
+    if (p->flags & QUOIT_OPF_MULTI)
+        qt_pending_event(p, 0)->value = s->object.handle;
+    else
+        end_accept(l, 0, s->object.handle);
+    if (copy.flags & QUOIT_OPF_AUTO_RECV)
         qt_recv_auto(s, &copy);
+    if (full(l) && l->accept_req != NULL && !l->accept_req->cancelled)
+        qt_cancel_request(w, l->accept_req);
+}
+
+static void hold(qt_listener *l, int fd) {
+    if (l->held_count == l->held_capacity) {
+        uint32_t capacity = l->held_capacity ? l->held_capacity * 2 : 16;
+        int *held = realloc(l->held, capacity * sizeof *held);
+        if (held == NULL) {
+            qt_balance_count(l, -1);
+            close(fd);
+            return;
+        }
+        l->held = held;
+        l->held_capacity = capacity;
+    }
+    l->held[l->held_count++] = fd;
+}
+
+static void tell_held(qt_listener *l) {
+    uint32_t told = 0;
+    while (told < l->held_count && l->accept != NULL && !l->accept->verdict && !full(l))
+        tell(l, l->held[told++]);
+    if (told == 0)
+        return;
+    l->held_count -= told;
+    memmove(l->held, l->held + told, l->held_count * sizeof *l->held);
+}
+
+void qt_listener_take(qt_listener *l, int fd, bool counted) {
+    if (l->object.closing) {
+        close(fd);
+        return;
+    }
+    if (!counted && qt_balance_hand_over(l, fd))
+        return;
+    if (!counted)
+        qt_balance_count(l, 1);
+    if (l->accept == NULL || l->held_count > 0 || full(l))
+        hold(l, fd);
+    else
+        tell(l, fd);
+}
+
+/* Its place is free: for one that waits, or one in the backlog. */
+void qt_listener_stream_gone(qt_stream *s) {
+    qt_worker *w = s->object.worker;
+    qt_object *object;
+    w->drain.streams -= s->accepted;
+    if (s->listener == 0 || qt_handle_find(w, s->listener, QT_KIND(QUOIT_HANDLE_LISTENER), &object) != 0)
+        return;
+    qt_listener *l = (qt_listener *)object;
+    l->streams_live--;
+    qt_balance_count(l, -1);
+    if (l->object.closing)
+        return;
+    tell_held(l);
+    arm(l);
 }
 
 static void stall(qt_listener *l, int32_t res) {
@@ -270,13 +362,8 @@ static void accept_done(qt_req *req, const qt_completion *c) {
         l->object.reqs--;
         qt_req_free(&w->requests, req);
     }
-    bool multi = l->accept != NULL && l->accept->flags & QUOIT_OPF_MULTI;
-    if (c->res >= 0 && !multi && l->accept != NULL && !l->object.closing) {
-        accepted_one(l, c->res);
-        return;
-    }
     if (c->res >= 0)
-        accepted(l, c->res);
+        qt_listener_take(l, c->res, false);
     if (!over)
         return;
     if (l->object.closing) {
@@ -320,7 +407,17 @@ void qt_accept_end(qt_pending *p) {
         end_accept(l, p->verdict, 0);
 }
 
+void qt_listener_free(qt_listener *l) {
+    qt_balance_leave(l);
+    for (uint32_t i = 0; i < l->held_count; i++)
+        close(l->held[i]);
+    free(l->held);
+    l->held = NULL;
+    l->held_count = l->held_capacity = 0;
+}
+
 void qt_listener_close(qt_listener *l) {
+    qt_listener_free(l);
     if (!qt_list_empty(&l->stalled_link))
         qt_list_remove(&l->stalled_link);
     qt_timer_disarm(&l->object.worker->wheel, &l->retry);

@@ -3,6 +3,7 @@
 #ifndef QT_OBJECT_H
 #define QT_OBJECT_H
 
+#include "balance.h"
 #include "worker.h"
 
 #include <sys/socket.h>
@@ -65,6 +66,8 @@ typedef struct qt_stream {
     bool patient; /* its close names no time */
     bool auto_nodelay;
     bool resets; /* an abort is a RST */
+    bool accepted;     /* a drain waits for it */
+    uint64_t listener; /* that accepted it; it may be gone */
 } qt_stream;
 
 #define QT_PAUSED_USER 1u
@@ -78,6 +81,15 @@ typedef struct qt_listener {
     qt_link stalled_link;
     qt_timer retry;
     qt_req *close_req;
+    uint32_t backlog;
+    uint32_t last_accepts; /* draining: so many more may come out of the backlog */
+    uint32_t streams_max;  /* 0: no bound */
+    uint32_t streams_live;
+    uint32_t skew_percent;
+    qt_balance_member *member; /* null: it hands nothing over */
+    int *held;                 /* accepted, and told when there is room or an accept to tell it */
+    uint32_t held_count;
+    uint32_t held_capacity;
 } qt_listener;
 
 typedef struct qt_timer_object {
@@ -111,6 +123,11 @@ void qt_op_accept(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_op_connect(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_accept_end(qt_pending *p);
 void qt_listener_close(qt_listener *l);
+void qt_listener_take(qt_listener *l, int fd, bool counted); /* counted: the balance has it already */
+bool qt_listener_takes(const qt_listener *l);                /* it could accept one more now */
+void qt_listener_arm(qt_listener *l);
+void qt_listener_stream_gone(qt_stream *s);
+void qt_listener_free(qt_listener *l);
 void qt_listeners_retry(qt_worker *w); /* a file descriptor was closed */
 qt_stream *qt_stream_new(qt_worker *w, int fd, int *error);
 

@@ -4,6 +4,7 @@
 
 #include "../base/options.h"
 #include "../driver/driver.h"
+#include "drain_signals.h"
 
 #include <errno.h>
 #include <quoit/quoit.h>
@@ -78,6 +79,7 @@ static quoit_status init(qt_runtime *runtime) {
     quoit_runtime_options *o = &runtime->options;
     const char *log = getenv("QUOIT_LOG");
     pthread_mutex_init(&runtime->log.lock, NULL);
+    qt_balance_init(&runtime->balance);
     runtime->log.to_stderr =
         o->flags & QUOIT_RUNTIME_LOG_STDERR || (log != NULL && strcmp(log, "stderr") == 0);
     runtime->fork_page = make_fork_page();
@@ -119,10 +121,12 @@ quoit_status qt_runtime_create(const quoit_runtime_options *given, qt_runtime **
 }
 
 void qt_runtime_free(qt_runtime *runtime, bool forked) {
+    qt_drain_signals_end(runtime, forked);
     if (runtime->pool != NULL)
         qt_pool_destroy(runtime->pool, forked);
     if (runtime->fork_page != NULL)
         munmap((void *)(uintptr_t)runtime->fork_page, (size_t)sysconf(_SC_PAGESIZE));
+    qt_balance_destroy(&runtime->balance);
     pthread_mutex_destroy(&runtime->log.lock);
     free(runtime);
 }

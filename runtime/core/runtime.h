@@ -3,6 +3,7 @@
 #ifndef QT_RUNTIME_H
 #define QT_RUNTIME_H
 
+#include "balance.h"
 #include "pool.h"
 #include "registry.h"
 
@@ -31,7 +32,9 @@ typedef struct qt_runtime {
     char reason[512];
     atomic_uint workers;
     qt_pool *pool;
-    const uint64_t *fork_page; /* reads 1 in the process that made it, 0 in children */
+    qt_balance balance;
+    struct qt_drain_signals *drain_signals; /* atomic; null: no signal drains */
+    const uint64_t *fork_page;              /* reads 1 in the process that made it, 0 in children */
     uint64_t fork_value;
     qt_log log;
 } qt_runtime;

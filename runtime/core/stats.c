@@ -49,6 +49,7 @@ static const struct {
     COUNTER(recv_paused, "Times a stream's receive was paused."),
     COUNTER(cq_overflows, "Completion queue overflows."),
     COUNTER(accept_stalls, "Times accepting waited for a descriptor."),
+    COUNTER(handed_over, "Accepted connections given to another worker."),
     COUNTER(posts_in, "Posted operations executed."),
     COUNTER(posts_refused, "Posts that found the mailbox full."),
     COUNTER(wakes, "Wakes by other threads."),

@@ -170,8 +170,7 @@ quoit_status qt_worker_end(qt_shell *shell, bool with_runtime) {
     return 0;
 }
 
-/* The first worker of the runtime, from `number` on, with its shell entered; null when there is none. */
-static qt_worker *next_worker(const qt_runtime *runtime, uint32_t *number) {
+qt_worker *qt_next_worker(const qt_runtime *runtime, uint32_t *number) {
     for (; *number < QT_WORKERS_MAX; (*number)++) {
         qt_shell *shell = qt_shell_worker(*number);
         qt_worker *w = qt_shell_enter(shell);
@@ -187,7 +186,7 @@ static qt_worker *next_worker(const qt_runtime *runtime, uint32_t *number) {
 static quoit_status workers_may_end(const qt_runtime *runtime, bool forked) {
     quoit_status status = 0;
     for (uint32_t number = 1; status == 0; number++) {
-        qt_worker *w = next_worker(runtime, &number);
+        qt_worker *w = qt_next_worker(runtime, &number);
         if (w == NULL)
             break;
         status = runs_elsewhere(w) ? 0 : may_end(w, forked);
@@ -206,7 +205,7 @@ quoit_status qt_runtime_end(qt_shell *shell) {
         qt_shell_retire(shell);
     quoit_status status = workers_may_end(runtime, forked);
     for (uint32_t number = 1; status == 0; number++) {
-        qt_worker *w = next_worker(runtime, &number);
+        qt_worker *w = qt_next_worker(runtime, &number);
         if (w == NULL)
             break;
         qt_shell_leave(w->shell);

@@ -15,4 +15,7 @@ quoit_status qt_thread_join(qt_worker *w);
 quoit_status qt_worker_end(qt_shell *shell, bool with_runtime);
 quoit_status qt_runtime_end(qt_shell *shell);
 
+/* The first worker of the runtime, from `number` on, with its shell entered; null when there is none. */
+qt_worker *qt_next_worker(const qt_runtime *runtime, uint32_t *number);
+
 #endif

@@ -62,7 +62,7 @@ static int64_t wait_ns(qt_worker *w, int64_t until_ns) {
 
 /* To be read after `sleeping` is raised: who writes later than this sees that, and wakes. */
 static bool others_ask(qt_worker *w) {
-    return !qt_mailbox_empty(&w->mailbox) || atomic_load(&w->stop) != w->draining;
+    return !qt_mailbox_empty(&w->mailbox) || atomic_load(&w->stop) != w->draining || qt_drain_asked(w);
 }
 
 static int enter(qt_worker *w, int64_t until_ns) {
@@ -89,8 +89,10 @@ static int enter(qt_worker *w, int64_t until_ns) {
 /* What others asked: posts first, then quoit_stop, which came after them. */
 static void open_mailbox(qt_worker *w) {
     qt_mailbox_open(&w->mailbox, w);
-    if (atomic_load(&w->stop) && !w->draining)
+    if (atomic_load(&w->stop) && !w->draining) {
+        qt_drain_end(w, -ECANCELED); /* a stop cuts its grace short */
         qt_stop_begin(w);
+    }
 }
 
 static void harvest(qt_worker *w) {
@@ -99,6 +101,7 @@ static void harvest(qt_worker *w) {
     open_mailbox(w);
     read_clock(w);
     qt_wheel_expire(&w->wheel, qt_now(w));
+    qt_drain_advance(w);
 }
 
 static void add_grease(qt_worker *w) {

@@ -165,6 +165,7 @@ static int init(qt_worker *w) {
     pthread_cond_init(&w->works_home, NULL);
     w->handles.max = w->options.objects_max;
     qt_wheel_init(&w->wheel, qt_now_ns());
+    qt_drain_init(w);
     qt_mailbox_init(&w->mailbox, w->options.mailbox_ops, w->options.mailbox_bytes);
     w->sink = malloc(QT_SINK_SIZE);
     int error = w->sink ? qt_buffers_init(w) : -ENOMEM;
@@ -232,13 +233,15 @@ static void discard_all(qt_link *list) {
 }
 
 /* What was left over: the driver is gone, so that nothing points at it any more. */
-static void free_objects(qt_worker *w) {
+static void free_objects(qt_worker *w, bool forked) {
     for (uint32_t slot = 0; slot < w->handles.capacity; slot++) {
         qt_object *object = w->handles.slots[slot].object;
         if (object == NULL)
             continue;
         if (object->kind == QUOIT_HANDLE_STREAM)
             free_stream(w, (qt_stream *)object);
+        if (object->kind == QUOIT_HANDLE_LISTENER && !forked)
+            qt_listener_free((qt_listener *)object);
         discard_all(&object->pendings);
     }
     if (w->loose.next != NULL)
@@ -256,7 +259,7 @@ void qt_worker_free(qt_worker *w, bool forked) {
     close_descriptors(w);
     if (w->leaked)
         return;
-    free_objects(w);
+    free_objects(w, forked);
     qt_req_table_destroy(&w->requests);
     qt_slab_destroy(&w->pendings);
     qt_slab_destroy(&w->streams);

@@ -9,6 +9,7 @@
 #include "../base/slab.h"
 #include "../base/wheel.h"
 #include "../driver/driver.h"
+#include "drain.h"
 #include "mailbox.h"
 #include "registry.h"
 #include "runtime.h"
@@ -158,6 +159,7 @@ struct qt_worker {
     bool filling; /* events may go straight into the batch */
     bool draining;
     bool drained;
+    qt_drain drain;
     bool executing_post;
     atomic_bool in_turn; /* also while quoit_run runs */
     atomic_bool stop;

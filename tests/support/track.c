@@ -159,6 +159,8 @@ void track_event(struct pump *pump, const quoit_event *event) {
         pump->greased++;
         return;
     }
+    if (event->kind == QUOIT_KIND_DRAIN)
+        return;
     if (event->kind == QUOIT_KIND_MESSAGE) {
         CHECK(!(event->flags & QUOIT_EVF_MORE));
         pump->messages++;

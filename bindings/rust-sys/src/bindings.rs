@@ -63,6 +63,7 @@ pub const QUOIT_EVF_TRUNC: u32 = 32;
 pub const QUOIT_EVF_NONEMPTY: u32 = 64;
 pub const QUOIT_KIND_BAD_OP: u32 = 32768;
 pub const QUOIT_KIND_MESSAGE: u32 = 32769;
+pub const QUOIT_KIND_DRAIN: u32 = 32771;
 pub const QUOIT_KIND_GREASE: u32 = 65280;
 pub const QUOIT_BATCH_INTERRUPTED: u32 = 1;
 pub const QUOIT_BATCH_LEFT: u32 = 2;
@@ -164,6 +165,10 @@ pub const QUOIT_DRIVER_EPOLL: u32 = 5;
 pub const QUOIT_RUNTIME_LOG_STDERR: u32 = 1;
 pub const QUOIT_WORKER_GREASE: u32 = 1;
 pub const QUOIT_RUN_STOP: u32 = 1;
+pub const QUOIT_SIGNAL_TERM: u32 = 1;
+pub const QUOIT_SIGNAL_INT: u32 = 2;
+pub const QUOIT_SIGNAL_HUP: u32 = 4;
+pub const QUOIT_SIGNAL_QUIT: u32 = 8;
 pub const QUOIT_SOCKET_NODELAY: u32 = 1;
 pub const QUOIT_SOCKET_KEEPALIVE: u32 = 2;
 pub const QUOIT_SOCKET_KEEPALIVE_IDLE: u32 = 3;
@@ -301,6 +306,8 @@ pub struct quoit_addr {
 pub struct quoit_listen_options {
     pub struct_size: u32,
     pub flags: u32,
+    pub streams_max: u32,
+    pub skew_percent: u32,
     pub reserved: u64,
 }
 extern "C" {
@@ -490,6 +497,12 @@ extern "C" {
     pub fn quoit_stop(worker: quoit_handle) -> quoit_status;
 }
 extern "C" {
+    pub fn quoit_drain(worker: quoit_handle, grace_ns: u64) -> quoit_status;
+}
+extern "C" {
+    pub fn quoit_drain_on_signals(runtime: *mut quoit_runtime, signals: u32, grace_ns: u64) -> quoit_status;
+}
+extern "C" {
     pub fn quoit_post(worker: quoit_handle, ops: *const quoit_op, n: u32) -> quoit_status;
 }
 extern "C" {
@@ -524,6 +537,7 @@ pub struct quoit_stats {
     pub recv_paused: u64,
     pub cq_overflows: u64,
     pub accept_stalls: u64,
+    pub handed_over: u64,
     pub posts_in: u64,
     pub posts_refused: u64,
     pub wakes: u64,

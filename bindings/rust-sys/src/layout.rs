@@ -61,7 +61,7 @@ layouts! {
         scratch_len: 44, scratch_off: 48, now_ns: 56, tick: 64, next_ns: 72, recv_base: 80, recv_size: 88,
         send_base: 96, send_size: 104, worker: 112, reserved: 120,
     }
-    quoit_listen_options, 16, { struct_size: 0, flags: 4, reserved: 8 }
+    quoit_listen_options, 24, { struct_size: 0, flags: 4, streams_max: 8, skew_percent: 12, reserved: 16 }
     quoit_call, 40, {
         struct_size: 0, nargs: 4, entry: 8, types: 16, args: 24, return_type: 32, flags: 36,
     }
@@ -75,12 +75,12 @@ layouts! {
         ring_entries: 72, cq_entries: 76, objects_max: 80, mailbox_ops: 84, mailbox_bytes: 88, close_timeout_ns: 96,
         cpu: 104, reserved2: 108,
     }
-    quoit_stats, 384, {
+    quoit_stats, 392, {
         struct_size: 0, driver: 4, ticks: 8, system_calls: 16, crossings: 24, ops: 32, events: 40, bytes_received: 48,
         bytes_sent: 56, accepts: 64, connects: 72, park_ns: 80, parks: 88, sends: 96, sends_partial: 104,
         sends_gathered: 112, recv_nobufs: 120, recv_rearms: 128, recv_paused: 136, cq_overflows: 144,
-        accept_stalls: 152, posts_in: 160, posts_refused: 168, wakes: 176, offloads: 184, timers_fired: 192,
-        objects_live: 200, ops_live: 208, buffers_total: 216, buffers_free: 224, buffers_kept: 232,
-        send_bytes_queued: 240, leaked: 248, tick_ns_hist: 256,
+        accept_stalls: 152, handed_over: 160, posts_in: 168, posts_refused: 176, wakes: 184, offloads: 192,
+        timers_fired: 200, objects_live: 208, ops_live: 216, buffers_total: 224, buffers_free: 232, buffers_kept: 240,
+        send_bytes_queued: 248, leaked: 256, tick_ns_hist: 264,
     }
 }

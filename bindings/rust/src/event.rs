@@ -35,6 +35,9 @@ pub enum Kind {
     Release,
     /// A message that another worker or thread posted.
     Message,
+    /// The worker drains ([`WorkerHandle::drain`](crate::WorkerHandle::drain)): at first with more to come and the number of
+    /// accepted streams as value, at the end with how it went and the number of streams that are cut off.
+    Drain,
     /// One that this version does not know: ignore it.
     Other(u32),
 }
@@ -64,6 +67,7 @@ impl Kind {
             sys::QUOIT_OP_KEEP => Kind::Keep,
             sys::QUOIT_OP_RELEASE => Kind::Release,
             sys::QUOIT_KIND_MESSAGE => Kind::Message,
+            sys::QUOIT_KIND_DRAIN => Kind::Drain,
             other => Kind::Other(other),
         }
     }

@@ -10,6 +10,8 @@ use quoit_sys as sys;
 pub struct ListenOptions {
     pub(crate) backlog: u32,
     flags: u32,
+    streams_max: u32,
+    skew_percent: u32,
 }
 
 impl ListenOptions {
@@ -48,9 +50,27 @@ impl ListenOptions {
         self
     }
 
+    /// Most streams at one time; while they are there, connections wait in the backlog.
+    pub fn streams_max(mut self, streams: u32) -> Self {
+        self.streams_max = streams;
+        self
+    }
+
+    /// With [`reuse_port`](Self::reuse_port) on each worker of the runtime: one that has more than so many percent more
+    /// streams than the one with the fewest hands new ones over to that one.
+    pub fn skew_percent(mut self, percent: u32) -> Self {
+        self.skew_percent = percent;
+        self
+    }
+
     pub(crate) fn raw(self) -> sys::quoit_listen_options {
-        let struct_size = size_of::<sys::quoit_listen_options>() as u32;
-        sys::quoit_listen_options { struct_size, flags: self.flags, reserved: 0 }
+        sys::quoit_listen_options {
+            struct_size: size_of::<sys::quoit_listen_options>() as u32,
+            flags: self.flags,
+            streams_max: self.streams_max,
+            skew_percent: self.skew_percent,
+            reserved: 0,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runtimes: the choice of a driver, and what all workers share.
 
+use crate::ask::nanos;
 use crate::error::{check, Error, Result};
 use crate::worker::WorkerBuilder;
 use quoit_sys as sys;
@@ -9,6 +10,7 @@ use std::fmt;
 use std::ptr::{null_mut, NonNull};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How a runtime talks to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -160,6 +162,14 @@ impl Runtime {
     pub fn driver_reason(&self) -> String {
         // SAFETY: the runtime is live as long as self; the text's memory and size are given right.
         text_of(|text, size| unsafe { sys::quoit_runtime_driver_reason(self.raw(), text, size) })
+    }
+
+    /// From now on the first of these signals (`quoit_sys::QUOIT_SIGNAL_TERM` and so on, or-ed) drains every worker with this
+    /// grace, a second one without any. Call it before other threads start: the signals are blocked on this one, and those that it
+    /// starts inherit that.
+    pub fn drain_on_signals(&self, signals: u32, grace: Duration) -> Result<()> {
+        // SAFETY: the runtime is live as long as self.
+        check(unsafe { sys::quoit_drain_on_signals(self.raw(), signals, nanos(grace)) }).map(|_| ())
     }
 
     /// Takes the oldest line out of the log.

@@ -249,6 +249,13 @@ impl WorkerHandle {
         check(unsafe { sys::quoit_stop(self.handle.raw()) }).map(|_| ())
     }
 
+    /// Asks the worker to end in order: no more connections, an event of [`Kind::Drain`](crate::Kind::Drain), and a stop when
+    /// all accepted streams are closed or the grace is over.
+    pub fn drain(self, grace: Duration) -> Result<()> {
+        // SAFETY: any handle may be drained from any thread.
+        check(unsafe { sys::quoit_drain(self.handle.raw(), nanos(grace)) }).map(|_| ())
+    }
+
     /// Sends the worker a message, and wakes it if it sleeps. False if its mailbox is full.
     pub fn post(self, message: Message) -> Result<bool> {
         // Executed there, a post to itself arrives there.

@@ -54,6 +54,12 @@ typedef struct quoit_event {
 #define QUOIT_KIND_BAD_OP 0x8000
 /* A message sent by QUOIT_OP_POST: result word 2, value word 1, aux the u32, user_data as the sender chose. */
 #define QUOIT_KIND_MESSAGE 0x8001
+/*
+ * The worker drains (quoit_drain). At first with MORE: no connection is accepted any more but those in the backlog; value is how many accepted streams
+ * there are: finish what runs and close them. At the end without MORE: result 0 when all were closed, -ETIMEDOUT when the grace was over, -ECANCELED
+ * when quoit_stop cut it short; value is how many streams are cut off.
+ */
+#define QUOIT_KIND_DRAIN 0x8003
 /* Kinds from here to 0xFFFF are injected by the grease option and mean nothing; user_data is all ones. */
 #define QUOIT_KIND_GREASE 0xFF00
 

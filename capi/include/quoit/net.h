@@ -34,7 +34,15 @@ typedef struct quoit_addr {
 /* Options of listen. */
 typedef struct quoit_listen_options {
     uint32_t struct_size;
+    /* QUOIT_LISTEN_* */
     uint32_t flags;
+    /* Most streams of this listener at one time (0: no bound). While it is reached, connections wait in the backlog. */
+    uint32_t streams_max;
+    /*
+     * With REUSEPORT, and for each worker of the runtime that listens at this address alike: a worker that has more than so many percent more
+     * streams of its listener than the one with the fewest hands new ones over to that one (0: never). There it is an accept like any other.
+     */
+    uint32_t skew_percent;
     uint64_t reserved;
 } quoit_listen_options;
 

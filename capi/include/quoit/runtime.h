@@ -157,6 +157,26 @@ QUOIT_API quoit_status quoit_worker_join(quoit_worker *worker);
 QUOIT_API quoit_status quoit_stop(quoit_handle worker);
 
 /*
+ * Asks a worker to end in order: it accepts what is in the backlogs, closes its listeners (LISTEN and ACCEPT end with QUOIT_E_CLOSING from then on), tells the program
+ * (QUOIT_KIND_DRAIN) and goes on until every accepted stream is closed or grace_ns is over; then as quoit_stop. Asked again, the shorter grace counts, from then on. A
+ * socket that another process holds too stays open there. Any thread. Errors: QUOIT_E_HANDLE, _KIND, _STALE, _FORKED. Since 0.1.
+ */
+QUOIT_API quoit_status quoit_drain(quoit_handle worker, uint64_t grace_ns);
+
+/* Signals of quoit_drain_on_signals. */
+#define QUOIT_SIGNAL_TERM 0x1
+#define QUOIT_SIGNAL_INT 0x2
+#define QUOIT_SIGNAL_HUP 0x4
+#define QUOIT_SIGNAL_QUIT 0x8
+
+/*
+ * From now on the first of these signals (a mask of QUOIT_SIGNAL_*) drains every worker of the runtime with this grace, a second one without any. The
+ * signals are blocked on the calling thread and read by a thread of the library (signalfd(2)): call it before other threads start, which inherit that. What the process
+ * executes inherits it too. Once per runtime, until its end. Any thread. Errors: QUOIT_E_ARGUMENT, _BUSY, _CLOSED, _FORKED, -EMFILE, -ENOMEM, pthread_create(3). Since 0.1.
+ */
+QUOIT_API quoit_status quoit_drain_on_signals(quoit_runtime *runtime, uint32_t signals, uint64_t grace_ns);
+
+/*
  * Copies n ops with all they point at and has them executed on that worker, where their events appear. ARENA_*, BORROW, KEEP and RELEASE end there with -EINVAL.
  * Returns how many were taken, 0 if its mailbox is full; wakes it if it sleeps. Any thread. ops is the caller's. Errors: QUOIT_E_ARGUMENT, _HANDLE, _STALE, _CLOSED, _FORKED, -ENOMEM. Since 0.1.
  */

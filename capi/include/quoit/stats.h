@@ -38,6 +38,7 @@ typedef struct quoit_stats {
     uint64_t recv_paused;
     uint64_t cq_overflows;
     uint64_t accept_stalls;
+    uint64_t handed_over;
     uint64_t posts_in;
     uint64_t posts_refused;
     uint64_t wakes;

@@ -15,16 +15,16 @@ from .errors import Error, status_name
 from .files import File
 from .layout import EVENT, FORMATS, IOV, OP
 from .offload import Function
-from .runtime import Runtime, pack_op, post, stop
+from .runtime import Runtime, drain, pack_op, post, stop
 from .streams import Handler, Lent, Listener, Stream
-from .worker import Message, Operation, Timer, Worker, send_message
+from .worker import Drain, Message, Operation, Timer, Worker, send_message
 
 __version__ = const.VERSION_TEXT
 
 __all__ = [
-    "EVENT", "FORMATS", "IOV", "OP", "Error", "Event", "File", "Function", "Handler", "Lent", "Listener", "Message",
-    "Operation", "Runtime", "Stream", "Timer", "Worker", "address", "const", "ffi", "lib", "now", "pack_op", "post",
-    "probe", "send_message", "status_name", "stop", "version",
+    "EVENT", "FORMATS", "IOV", "OP", "Drain", "Error", "Event", "File", "Function", "Handler", "Lent", "Listener",
+    "Message", "Operation", "Runtime", "Stream", "Timer", "Worker", "address", "const", "drain", "ffi", "lib", "now",
+    "pack_op", "post", "probe", "send_message", "status_name", "stop", "version",
 ]  # fmt: skip
 __all__ += [name for name in vars(const) if name.isupper()]
 

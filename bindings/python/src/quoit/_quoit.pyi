@@ -64,6 +64,7 @@ class _Lib:
     QUOIT_EVF_NONEMPTY: int
     QUOIT_KIND_BAD_OP: int
     QUOIT_KIND_MESSAGE: int
+    QUOIT_KIND_DRAIN: int
     QUOIT_KIND_GREASE: int
     QUOIT_BATCH_INTERRUPTED: int
     QUOIT_BATCH_LEFT: int
@@ -165,6 +166,10 @@ class _Lib:
     QUOIT_RUNTIME_LOG_STDERR: int
     QUOIT_WORKER_GREASE: int
     QUOIT_RUN_STOP: int
+    QUOIT_SIGNAL_TERM: int
+    QUOIT_SIGNAL_INT: int
+    QUOIT_SIGNAL_HUP: int
+    QUOIT_SIGNAL_QUIT: int
     QUOIT_SOCKET_NODELAY: int
     QUOIT_SOCKET_KEEPALIVE: int
     QUOIT_SOCKET_KEEPALIVE_IDLE: int
@@ -220,6 +225,8 @@ class _Lib:
     def quoit_worker_start(self, worker: Any, on_batch: Any, ctx: Any) -> int: ...
     def quoit_worker_join(self, worker: Any) -> int: ...
     def quoit_stop(self, worker: int) -> int: ...
+    def quoit_drain(self, worker: int, grace_ns: int) -> int: ...
+    def quoit_drain_on_signals(self, runtime: Any, signals: int, grace_ns: int) -> int: ...
     def quoit_post(self, worker: int, ops: Any, n: int) -> int: ...
     def quoit_socket_get(self, worker: Any, handle: int, option: int, out: Any) -> int: ...
     def quoit_stats_read(self, worker: int, out: Any) -> int: ...

@@ -19,7 +19,7 @@ from . import const
 from ._quoit import ffi, lib
 from .errors import Error, check
 from .layout import BATCH_NEWS, EVENT, OP, SIZE, address
-from .runtime import destroy, fill
+from .runtime import destroy, drain, fill
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -187,6 +187,14 @@ class BatchWorker:
     def stop(self) -> None:
         """Asks the worker to stop: everything in flight ends, then `run` returns. Any thread."""
         check(lib.quoit_stop(self.handle), "stop")
+
+    def drain(self, grace: float) -> None:
+        """Asks the worker to end in order. Any thread, and a handler of signals (SIGTERM).
+
+        It accepts what waits, closes its listeners, tells KIND_DRAIN (`Worker.on_drain`), and stops when every accepted
+        stream is closed or grace seconds are over. Asked again, the shorter grace counts.
+        """
+        drain(self.handle, grace)
 
     # Operations.
 

@@ -183,3 +183,8 @@ def post(worker: int, ops: bytes) -> int:
 def stop(worker: int) -> None:
     """Asks a worker, named by its handle, to stop; from any thread."""
     check(lib.quoit_stop(worker), "stop")
+
+
+def drain(worker: int, grace: float) -> None:
+    """Asks a worker, named by its handle, to end in order within grace seconds (`Worker.drain`); from any thread."""
+    check(lib.quoit_drain(worker, max(0, round(grace * 1e9))), "drain")

@@ -28,6 +28,14 @@ class Message(NamedTuple):
     user_data: int
 
 
+class Drain(NamedTuple):
+    """How far a drain is: accepted streams that are open, whether it is over, and then 0 or why streams are cut off."""
+
+    streams: int
+    over: bool
+    result: int
+
+
 def _due(delay: float, clock: int) -> tuple[int, int]:
     """(flag, time) of a timer: from now, where the op alone would count from the last turn."""
     if clock == const.CLOCK_MONOTONIC:
@@ -85,14 +93,21 @@ class Worker(BatchWorker):
         self.failing = False
         # Gets the messages of other threads and workers.
         self.on_message: Callable[[Message], None] | None = None
+        # Told when a drain begins and when it is over.
+        self.on_drain: Callable[[Drain], None] | None = None
 
     # Making things.
 
     def listen(
         self, where: str, handler: Handler, ready: Callable[[Listener], None] | None = None, *, backlog: int = 0,
-        flags: int = 0, failed: Callable[[Error], None] | None = None,
+        flags: int = 0, streams_max: int = 0, skew_percent: int = 0,
+        failed: Callable[[Error], None] | None = None,
     ) -> None:  # fmt: skip
-        """Listens at "127.0.0.1:80", "[::1]:80" or "unix:/path"; ready gets the Listener. flags: quoit.LISTEN_*."""
+        """Listens at "127.0.0.1:80", "[::1]:80" or "unix:/path"; ready gets the Listener. flags: quoit.LISTEN_*.
+
+        streams_max bounds the streams at one time. skew_percent, with LISTEN_REUSEPORT on each worker of the runtime:
+        one that has more than so many percent more streams than the one with the fewest hands new ones over to it.
+        """
 
         def listening(event: Event) -> None:
             if event[4] >= 0:
@@ -103,8 +118,8 @@ class Worker(BatchWorker):
                 self._refused(event, failed)
 
         at = self.hold_struct(address.parse(where))
-        options = self.hold_struct(fill("quoit_listen_options", flags=flags))
-        self.op(const.OP_LISTEN, 0, 0, self.expect(listening), at, address.SIZE, backlog, 0, options)
+        options = fill("quoit_listen_options", flags=flags, streams_max=streams_max, skew_percent=skew_percent)
+        self.op(const.OP_LISTEN, 0, 0, self.expect(listening), at, address.SIZE, backlog, 0, self.hold_struct(options))
 
     def connect(
         self, where: str, handler: Handler, failed: Callable[[Error], None] | None = None, *, local: str | None = None,
@@ -281,6 +296,11 @@ class Worker(BatchWorker):
             if kind == const.KIND_MESSAGE:
                 if self.on_message is not None:
                     self.on_message(Message(event[9], event[4], event[7], event[3]))
+                continue
+            if kind == const.KIND_DRAIN:
+                if self.on_drain is not None:
+                    _, flags, _, _, result, _, _, _, _, streams = event
+                    self.on_drain(Drain(streams, not flags & const.EVF_MORE, result))
                 continue
             more = event[1] & const.EVF_MORE
             completion = expected.get(event[3]) if more else expected.pop(event[3], None)
