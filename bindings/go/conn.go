@@ -109,6 +109,9 @@ func (c *Conn) Resume() { c.simple(OpRecvResume, FlagQuiet, 0) }
 // CloseWrite ends our side after what is queued; the peer may go on sending.
 func (c *Conn) CloseWrite() { c.simple(OpShutdown, FlagQuiet, ShutdownSend) }
 
+// CloseRead ends the receiving side: the peer's end is told (OnEOF) as soon as what had come is.
+func (c *Conn) CloseRead() { c.simple(OpShutdown, FlagQuiet, ShutdownRecv) }
+
 // Close sends what is queued, then ends the connection in order. OnClose follows.
 func (c *Conn) Close() {
 	if !c.closing {
@@ -142,17 +145,23 @@ func (c *Conn) simpleAs(opcode, flags, arg uint32, userData uint64) {
 	o.Opcode, o.Flags, o.Target, o.Arg, o.UserData = opcode, flags, c.handle, arg, userData
 }
 
-// RemoteAddr is the peer's address as text, "" if it cannot be told any more.
-func (c *Conn) RemoteAddr() string {
+// Remote is the peer's address, the zero Addr if it cannot be told any more.
+func (c *Conn) Remote() Addr {
 	var a Addr
 	if C.quoit_peer_addr(c.w.c, C.quoit_handle(c.handle), a.c()) < 0 {
-		return ""
+		return Addr{}
 	}
-	return a.String()
+	return a
 }
 
+// Local is our address, the zero Addr if it cannot be told any more.
+func (c *Conn) Local() Addr { return c.w.localAddr(c.handle) }
+
+// RemoteAddr is the peer's address as text, "" if it cannot be told any more.
+func (c *Conn) RemoteAddr() string { return c.Remote().String() }
+
 // LocalAddr is our address as text, "" if it cannot be told any more.
-func (c *Conn) LocalAddr() string { return c.w.localAddr(c.handle) }
+func (c *Conn) LocalAddr() string { return c.Local().String() }
 
 // addConn makes the connection of a new stream.
 func (w *Worker) addConn(handle Handle, h ConnHandler) *Conn {

@@ -30,12 +30,12 @@ func (a Addr) String() string {
 	return C.GoStringN(&text[0], C.int(n))
 }
 
-func (w *Worker) localAddr(handle Handle) string {
+func (w *Worker) localAddr(handle Handle) Addr {
 	var a Addr
 	if C.quoit_local_addr(w.c, C.quoit_handle(handle), a.c()) < 0 {
-		return ""
+		return Addr{}
 	}
-	return a.String()
+	return a
 }
 
 // ListenOptions are those of a listener; zero means the default.
@@ -54,9 +54,13 @@ type Listener struct {
 	// OnEnd, if set, is told when accepting ended, with the error if it was not by Close.
 	OnEnd func(err error)
 
-	w      *Worker
-	handle Handle
-	port   uint16
+	w         *Worker
+	h         ConnHandler
+	handle    Handle
+	port      uint16
+	accepting bool // the accept has not told its end
+	cancelled bool // and was asked to
+	paused    bool
 }
 
 // Listen listens on an address and gives each connection to h. done is told the listener, or the error.
@@ -73,8 +77,8 @@ func (w *Worker) Listen(address string, o ListenOptions, h ConnHandler, done fun
 			done(nil, err)
 			return
 		}
-		l := &Listener{w: w, handle: Handle(e.Value), port: uint16(e.Aux)}
-		l.accept(h)
+		l := &Listener{w: w, h: h, handle: Handle(e.Value), port: uint16(e.Aux)}
+		l.accept()
 		done(l, nil)
 	}, nil)
 	mem := w.place(op, int(unsafe.Sizeof(addr)+unsafe.Sizeof(rawListenOptions{})))
@@ -86,21 +90,62 @@ func (w *Worker) Listen(address string, o ListenOptions, h ConnHandler, done fun
 }
 
 // accept arms the accept that lasts as long as the listener, each new stream with a receive of its own.
-func (l *Listener) accept(h ConnHandler) {
+func (l *Listener) accept() {
 	op := l.w.op()
 	op.Opcode, op.Flags, op.Target = OpAccept, FlagMulti|FlagAutoRecv, l.handle
-	op.UserData = l.w.calls.add("accept", func(e *Event) {
-		if e.Result >= 0 && e.Value != 0 {
-			h.OnOpen(l.w.addConn(Handle(e.Value), h))
+	op.UserData = l.w.calls.add("accept", l.accepted, nil)
+	l.accepting = true
+}
+
+func (l *Listener) accepted(e *Event) {
+	if e.Result >= 0 && e.Value != 0 {
+		l.h.OnOpen(l.w.addConn(Handle(e.Value), l.h))
+	}
+	if e.Flags&EventMore != 0 {
+		return
+	}
+	l.accepting = false
+	cancelled := l.cancelled
+	l.cancelled = false
+	if cancelled && l.handle != 0 {
+		if !l.paused { // resumed before the pause had come through
+			l.accept()
 		}
-		if e.Flags&EventMore == 0 && l.OnEnd != nil {
-			err := eventError("accept", e)
-			if l.handle == 0 { // closed by us
-				err = nil
-			}
-			l.OnEnd(err)
+		return
+	}
+	if l.OnEnd != nil {
+		err := eventError("accept", e)
+		if l.handle == 0 { // closed by us
+			err = nil
 		}
-	}, nil)
+		l.OnEnd(err)
+	}
+}
+
+// Pause stops accepting until Resume; who connects waits in the kernel's backlog. What this tick has accepted
+// already still comes.
+func (l *Listener) Pause() {
+	if l.handle == 0 || l.paused {
+		return
+	}
+	l.paused = true
+	if l.cancelled || !l.accepting {
+		return
+	}
+	l.cancelled = true
+	op := l.w.op()
+	op.Opcode, op.Flags, op.Target, op.Arg, op.UserData = OpCancel, FlagQuiet, l.handle, OpAccept, ownData(tagNone)
+}
+
+// Resume undoes Pause.
+func (l *Listener) Resume() {
+	if l.handle == 0 || !l.paused {
+		return
+	}
+	l.paused = false
+	if !l.accepting {
+		l.accept()
+	}
 }
 
 // Handle is the listener's, 0 once closed.
@@ -110,7 +155,10 @@ func (l *Listener) Handle() Handle { return l.handle }
 func (l *Listener) Port() int { return int(l.port) }
 
 // Addr is the address that was bound, as text.
-func (l *Listener) Addr() string { return l.w.localAddr(l.handle) }
+func (l *Listener) Addr() string { return l.Local().String() }
+
+// Local is the address that was bound, the zero Addr once closed.
+func (l *Listener) Local() Addr { return l.w.localAddr(l.handle) }
 
 // Close stops accepting. Connections live on.
 func (l *Listener) Close() {
@@ -122,19 +170,20 @@ func (l *Listener) Close() {
 }
 
 // Dial connects to an address. On success h.OnOpen comes first, then done with the connection; on failure done with
-// the error. timeout 0 waits as long as the kernel does. done may be nil.
-func (w *Worker) Dial(address string, timeout time.Duration, h ConnHandler, done func(c *Conn, err error)) {
+// the error. timeout 0 waits as long as the kernel does. done may be nil. What is returned asks the attempt to end: done
+// is then told ECANCELED, unless it was told something already or the connection was there first.
+func (w *Worker) Dial(address string, timeout time.Duration, h ConnHandler, done func(c *Conn, err error)) (cancel func()) {
 	if done == nil {
 		done = func(*Conn, error) {}
 	}
 	addr, err := ParseAddr(address)
 	if err != nil {
 		done(nil, err)
-		return
+		return func() {}
 	}
 	op := w.op()
 	op.Opcode, op.Len, op.TimeoutNs = OpConnect, uint32(unsafe.Sizeof(addr)), duration(timeout)
-	op.UserData = w.calls.add("connect to "+address, func(e *Event) {
+	userData := w.calls.add("connect to "+address, func(e *Event) {
 		if err := eventError("connect to "+address, e); err != nil {
 			done(nil, err)
 			return
@@ -145,8 +194,16 @@ func (w *Worker) Dial(address string, timeout time.Duration, h ConnHandler, done
 		h.OnOpen(c)
 		done(c, nil)
 	}, nil)
+	op.UserData = userData
 	mem := w.place(op, int(unsafe.Sizeof(addr)))
 	*(*Addr)(unsafe.Pointer(&mem[0])) = addr
+	return func() {
+		if w.calls.find(userData) != nil {
+			op := w.op()
+			op.Opcode, op.Flags, op.Arg, op.Arg2 = OpCancel, FlagQuiet, OpConnect, userData
+			op.UserData = ownData(tagNone)
+		}
+	}
 }
 
 func duration(d time.Duration) uint64 {
