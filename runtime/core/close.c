@@ -29,6 +29,7 @@ static void free_object(qt_object *object) {
         qt_stream *s = (qt_stream *)object;
         qt_list_remove(&s->dirty_link);
         qt_listener_stream_gone(s);
+        qt_silence_end(s);
         qt_slab_free(&w->streams, s);
     } else {
         qt_slab_free(&w->objects, object);

@@ -216,6 +216,7 @@ qt_stream *qt_stream_new(qt_worker *w, int fd, int *error) {
     }
     qt_list_init(&s->dirty_link);
     qt_list_init(&s->starved_link);
+    qt_silence_init(s);
     return s;
 }
 

@@ -50,6 +50,8 @@ typedef struct qt_stream {
     uint32_t held_count;
     uint32_t held_capacity;
     uint64_t kept_bytes;
+    qt_timer silence; /* since the kernel's request brought bytes and went on: missed_end.c */
+    bool brought_more;
     /* sending */
     qt_piece *send_head;
     qt_piece *send_tail;
@@ -139,6 +141,11 @@ void qt_recv_end(qt_pending *p);
 void qt_recv_pause_for(qt_stream *s, uint8_t reason);
 void qt_recv_resume_for(qt_stream *s, uint8_t reason);
 void qt_recv_auto(qt_stream *s, const qt_pending *accept); /* AUTO_RECV */
+/* missed_end.c */
+void qt_silence_init(qt_stream *s);
+void qt_silence_begin(qt_stream *s); /* bytes came, and the request that brought them waits on */
+void qt_silence_end(qt_stream *s);
+
 void qt_recv_drop(qt_stream *s);                           /* closing: give back what is held */
 void qt_starved_rearm(qt_worker *w);
 

@@ -163,6 +163,8 @@ static void recv_done(qt_req *req, const qt_completion *c) {
     }
     if (over)
         request_over(s, res > 0 ? -EAGAIN : res);
+    else if (!(c->flags & QT_CQ_NONEMPTY))
+        qt_silence_begin(s);
 }
 
 /* Bytes that waited come first, then the end if it waited too. */
@@ -268,6 +270,7 @@ void qt_recv_drop(qt_stream *s) {
     free(s->held);
     s->held = NULL;
     s->held_count = s->held_capacity = 0;
+    qt_silence_end(s);
     if (!qt_list_empty(&s->starved_link))
         qt_list_remove(&s->starved_link);
 }

@@ -239,33 +239,6 @@ static void payload_done(qt_stream *s, int32_t res) {
     }
 }
 
-static void send_done(qt_req *req, const qt_completion *c) {
-    qt_stream *s = req->owner;
-    qt_worker *w = s->object.worker;
-    bool shutdown = req->code == QT_REQ_SHUTDOWN;
-    s->send_req = NULL;
-    s->object.reqs--;
-    qt_req_free(&w->requests, req);
-    if (s->send_slot != NULL) {
-        qt_slab_free(&w->send_slots, s->send_slot);
-        s->send_slot = NULL;
-    }
-    if (shutdown)
-        shutdown_done(s, c->res);
-    else
-        payload_done(s, c->res);
-    if (s->object.closing == QT_ABORTING)
-        qt_send_drop_all(s, -ECANCELED);
-    else
-        settle_head(s);
-    if (s->send_head != NULL)
-        qt_send_mark(s);
-    if (s->queued <= RESUME_BELOW)
-        qt_recv_resume_for(s, QT_PAUSED_SEND);
-    if (s->object.closing && s->send_head == NULL)
-        qt_close_advance(&s->object);
-}
-
 /* Takes an op's pieces out of the middle of the queue, when none of them is in flight. */
 static void unlink_op(qt_stream *s, qt_pending *p) {
     qt_piece **at = &s->send_head;
@@ -287,6 +260,46 @@ static void unlink_op(qt_stream *s, qt_pending *p) {
     s->unsent += dropped;
     publish_queued(s->object.worker, -(int64_t)dropped);
     qt_finish(p, p->verdict, p->done);
+}
+
+/* The message that held them is back: ops that were asked to end meanwhile do so, wherever in the queue they are. */
+static void end_asked(qt_stream *s) {
+    const qt_piece *piece = s->send_head;
+    while (piece != NULL) {
+        qt_pending *p = piece->op;
+        while (piece != NULL && piece->op == p)
+            piece = piece->next;
+        if (p->verdict)
+            unlink_op(s, p);
+    }
+}
+
+static void send_done(qt_req *req, const qt_completion *c) {
+    qt_stream *s = req->owner;
+    qt_worker *w = s->object.worker;
+    bool shutdown = req->code == QT_REQ_SHUTDOWN, asked = req->cancelled;
+    s->send_req = NULL;
+    s->object.reqs--;
+    qt_req_free(&w->requests, req);
+    if (s->send_slot != NULL) {
+        qt_slab_free(&w->send_slots, s->send_slot);
+        s->send_slot = NULL;
+    }
+    if (shutdown)
+        shutdown_done(s, c->res);
+    else
+        payload_done(s, c->res);
+    if (s->object.closing == QT_ABORTING)
+        qt_send_drop_all(s, -ECANCELED);
+    else if (asked)
+        end_asked(s);
+    settle_head(s);
+    if (s->send_head != NULL)
+        qt_send_mark(s);
+    if (s->queued <= RESUME_BELOW)
+        qt_recv_resume_for(s, QT_PAUSED_SEND);
+    if (s->object.closing && s->send_head == NULL)
+        qt_close_advance(&s->object);
 }
 
 static bool is_flying(const qt_stream *s, const qt_pending *p) {

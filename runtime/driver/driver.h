@@ -168,6 +168,7 @@ struct qt_driver {
     const qt_driver_ops *ops;
     uint32_t rung;
     bool hosted;
+    bool forgets_ends; /* a multishot receive may not tell an end that came together with bytes */
     uint32_t ring_entries; /* what was got */
     uint32_t cq_entries;
     uint64_t system_calls;

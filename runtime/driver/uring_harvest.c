@@ -10,6 +10,9 @@ static void tell(qt_uring *u, const struct io_uring_cqe *cqe) {
     /* A request is freed only after its last completion, so that none can be stale. */
     assert(req != NULL && req->state == QT_REQ_IN_FLIGHT);
     qt_completion c = {.res = cqe->res};
+    /* What one of the kernel's own threads waits in is cancelled by a signal, and tells that. */
+    if (cqe->res == -EINTR && req->cancelled)
+        c.res = -ECANCELED;
     if (cqe->flags & IORING_CQE_F_BUFFER) {
         c.flags |= QT_CQ_BUFFER;
         c.bid = cqe->flags >> IORING_CQE_BUFFER_SHIFT;

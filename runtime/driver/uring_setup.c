@@ -92,6 +92,7 @@ int qt_uring_create(const qt_driver_options *options, qt_driver **out) {
         return -ENOMEM;
     u->driver.ops = &qt_uring_ops;
     u->driver.rung = options->rung;
+    u->driver.forgets_ends = true;
     u->options = *options;
     u->wake_fd = -1;
     atomic_init(&u->signal_fd, -1);

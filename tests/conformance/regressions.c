@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -225,6 +226,90 @@ static void strange_arg_of_sendv(void) {
     pump_close(&pump);
 }
 
+/* A connect that waits for room in a Unix listener is cancelled by a signal: that was told as -EINTR. */
+static void cut_a_connect_that_waits(void) {
+    struct pump pump;
+    char name[64];
+    snprintf(name, sizeof name, "@quoit-regression-%d", (int)getpid());
+    quoit_addr addr = addr_unix(name);
+    pump_open(&pump, NULL);
+    int listener = peer_listen(&addr, 0), filler = peer_connect(&addr);
+    for (int i = 0; i < 40; i++) {
+        quoit_op *op = op_new(&pump, QUOIT_OP_CONNECT, 0);
+        op->addr = (uint64_t)(uintptr_t)&addr;
+        op->len = sizeof addr;
+        op->timeout_ns = i % 2 ? 2000000 : 0;
+        uint64_t connect = op->user_data;
+        if (i % 2) {
+            op_must(&pump, connect, -ETIMEDOUT);
+            continue;
+        }
+        for (int turns = i % 5; turns; turns--)
+            pump_turn(&pump, 1000000);
+        op_must(&pump, op_cancel(&pump, 0, QUOIT_OP_CONNECT, connect), 1);
+        op_must(&pump, connect, -ECANCELED);
+    }
+    close(filler);
+    close(listener);
+    pump_close(&pump);
+}
+
+/* Sends that went to the kernel behind another in one message waited for the peer, whatever was asked of them. */
+static void cut_a_send_in_the_middle_of_a_message(void) {
+    struct pump pump;
+    static uint8_t big[24 << 20]; /* more than the kernel takes */
+    pump_open(&pump, NULL);
+    struct link link = link_open(&pump);
+    uint64_t first = op_send(&pump, link.stream, big, sizeof big, QUOIT_OPF_BORROW);
+    uint64_t late = op_send(&pump, link.stream, "late", 4, 0);
+    ((quoit_op *)(uintptr_t)pump.batch->ops)[pump.nops - 1].timeout_ns = 20000000;
+    uint64_t second = op_send(&pump, link.stream, "second", 6, 0);
+    uint64_t third = op_send(&pump, link.stream, "third", 5, 0);
+    for (int i = 0; i < 5; i++)
+        pump_turn(&pump, 1000000);
+    op_must(&pump, op_cancel(&pump, link.stream, QUOIT_OP_SEND, second), 1);
+    op_must(&pump, second, -ECANCELED);
+    op_must(&pump, late, -ETIMEDOUT);
+    CHECK(!op_ended(&pump, first) && !op_ended(&pump, third));
+    uint8_t *got = malloc(sizeof big);
+    CHECK(got != NULL);
+    peer_recv(&pump, link.fd, got, sizeof big);
+    peer_recv(&pump, link.fd, got, 5);
+    CHECK(memcmp(got, "third", 5) == 0);
+    op_must(&pump, first, sizeof big);
+    op_must(&pump, third, 5);
+    free(got);
+    link_close(&pump, &link);
+    pump_close(&pump);
+}
+
+/* The peer's last bytes and its end come in one wake: io_uring's multishot receive forgot the end. */
+static void end_right_behind_bytes(void) {
+    struct pump pump;
+    pump_open(&pump, &(quoit_worker_options){.recv_buffers = 256, .recv_buffer_size = 64});
+    for (int i = 0; i < 60; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "@quoit-regression-%d-%d", (int)getpid(), i);
+        quoit_addr addr = i % 2 ? addr_v4(0) : addr_unix(name);
+        quoit_handle listener = listen_on(&pump, &addr);
+        int fd = peer_connect(&addr);
+        quoit_handle stream = op_must(&pump, op_accept(&pump, listener, 0), 0).value;
+        uint64_t recv = op_recv(&pump, stream, QUOIT_OPF_MULTI, 0);
+        if (i % 3)
+            pump_turn_nb(&pump);
+        peer_send_pattern(&pump, fd, 1, 0, 1 + (size_t)i * 150);
+        if (i % 4 == 1)
+            peer_reset(fd);
+        else
+            close(fd);
+        quoit_event event = op_finish(&pump, recv);
+        CHECK(event.result == -ECONNRESET || event.flags & QUOIT_EVF_EOF);
+        op_must(&pump, op_close(&pump, stream, 0), 0);
+        op_must(&pump, op_close(&pump, listener, 0), 0);
+    }
+    pump_close(&pump);
+}
+
 static const struct test_case cases[] = {
     {"stop_when_connect_has_won", stop_when_connect_has_won},
     {"stop_when_open_has_won", stop_when_open_has_won},
@@ -235,6 +320,9 @@ static const struct test_case cases[] = {
     {"empty_send_without_a_region", empty_send_without_a_region},
     {"input_after_close_is_read_in_parts", input_after_close_is_read_in_parts},
     {"strange_arg_of_sendv", strange_arg_of_sendv},
+    {"end_right_behind_bytes", end_right_behind_bytes},
+    {"cut_a_connect_that_waits", cut_a_connect_that_waits},
+    {"cut_a_send_in_the_middle_of_a_message", cut_a_send_in_the_middle_of_a_message},
 };
 
 TEST_GROUP(regressions, cases);
