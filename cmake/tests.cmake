@@ -49,3 +49,10 @@ if(quoit_conformance_sources)
                              ENVIRONMENT "QUOIT_DRIVER=${driver}")
     endforeach()
 endif()
+
+# Random interleavings, through the public headers only: ./dev torture.
+file(GLOB quoit_torture_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/torture/*.c")
+if(quoit_torture_sources)
+    add_executable(quoit-torture ${quoit_torture_sources})
+    target_link_libraries(quoit-torture PRIVATE quoit_flags quoit_test_support quoit)
+endif()

@@ -98,6 +98,10 @@ def matrix() -> Iterator[Suite]:
     yield Suite("matrix", "c", [[PYTHON, "tools/matrix/run.py", "--collected"]], timeout=900)
 
 
+def torture() -> Iterator[Suite]:
+    yield Suite("torture", "c", [[PYTHON, "tools/torture/run.py", "--short"]], timeout=400)
+
+
 def checks() -> Iterator[Suite]:
     yield Suite("deps", "all", [[PYTHON, "tests/deps/check.py"]])
     yield Suite("headers", "all", [[PYTHON, "tests/headers/check.py"]])
@@ -151,7 +155,7 @@ def abi() -> Iterator[Suite]:
 
 
 def all_suites() -> list[Suite]:
-    found = [*checks(), *unit("dev"), *conformance("dev"), *matrix()]
+    found = [*checks(), *unit("dev"), *conformance("dev"), *matrix(), *torture()]
     found += [*pytest("python", "bindings/python/tests", "python"), *go(), *rust()]
     found += [*pytest("cross", "tests/cross", "all", slow=True), *abi()]
     for preset, sanitizer in SANITIZERS.items():

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Random cancels, deadlines, closes, aborts, ends and resets against ops in flight, with an account of every byte.
+
+Each row is one driver: what the cuts met (before, during or after their op's doing), bytes lost, doubled and wrong,
+and what was left over. A seed repeats a run.
+
+Examples: ./dev torture    ./dev torture --count 40000 --driver epoll --seed 7
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools")]
+
+from results import BUILD, Result  # noqa: E402
+
+DRIVERS = ("uring-defer", "uring-coop", "uring-plain", "epoll")
+OUTCOMES = ("before", "during", "after")
+LEFT = ("lost", "doubled", "wrong", "fds_left", "buffers_left", "objects_left", "ops_left")
+LEAST_SHARE = 0.05
+SHORT = 20_000  # interleavings of each driver in ./dev test
+SECONDS = 3000
+
+
+def run_c(driver: str, count: int, seed: int, progress: bool) -> dict[str, Any]:
+    program = Path(os.environ.get("QUOIT_BUILD", BUILD / "dev")) / "quoit-torture"
+    command = [str(program), "--driver", driver, "--count", str(count), "--seed", str(seed)]
+    command += ["--progress"] if progress else []
+    row: dict[str, Any] = {"language": "c", "driver": driver, "seed": seed, "count": count}
+    try:
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=None if progress else subprocess.PIPE,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {**row, "rc": 1, "reason": f"not over after {SECONDS} s"}
+    row["rc"] = done.returncode
+    lines = done.stdout.strip().splitlines()
+    if lines and lines[-1].startswith("{"):
+        row.update(json.loads(lines[-1]))
+    row["reason"] = "" if done.returncode == 0 else (done.stderr or "its error is above").strip()[-2000:]
+    return row
+
+
+def fault_of(row: dict[str, Any]) -> str:
+    """What is wrong with a row, or nothing."""
+    if row["rc"] != 0 and row["reason"]:
+        return str(row["reason"])
+    if row.get("driver_ran") != row["driver"]:
+        return f"the driver that ran is {row.get('driver_ran')}"
+    if row["interleavings"] < row["count"]:
+        return f"only {row['interleavings']} interleavings of {row['count']}"
+    for name in OUTCOMES:
+        if row[name] <= LEAST_SHARE * row["interleavings"]:
+            return f"only {row[name]} of {row['interleavings']} came {name} the op's doing: not above 5 %"
+    left = [f"{row[name]} {name}" for name in LEFT if row[name]]
+    return ", ".join(left)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    head = ("language", "driver", "interleavings", *OUTCOMES, "lost", "doubled", "fds", "buffers", "seconds")
+    lines = [head]
+    for row in rows:
+        shares = [f"{100 * row.get(name, 0) / max(row.get('interleavings', 0), 1):.1f} %" for name in OUTCOMES]
+        numbers = [row.get(n, "-") for n in ("lost", "doubled", "fds_left", "buffers_left", "seconds")]
+        lines.append((row["language"], row["driver"], row.get("interleavings", 0), *shares, *numbers))
+    widths = [max(len(str(line[i])) for line in lines) for i in range(len(head))]
+    return "\n".join("  ".join(str(v).ljust(w) for v, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="./dev torture", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--count", type=int, default=1_000_000, help="interleavings of C, all drivers together (1000000)"
+    )
+    parser.add_argument("--driver", action="append", choices=DRIVERS, help="only this one")
+    parser.add_argument("--seed", type=int, default=1, help="repeats a run (1)")
+    parser.add_argument("--short", action="store_true", help=f"{SHORT} on each driver, nothing is written")
+    options = parser.parse_args()
+    drivers = options.driver or list(DRIVERS)
+    each = SHORT if options.short else -(-options.count // len(drivers))
+    result = Result("./dev torture " + " ".join(sys.argv[1:]))
+    with ThreadPoolExecutor(max(1, min(os.cpu_count() or 1, len(drivers)))) as pool:
+        rows = list(pool.map(lambda driver: run_c(driver, each, options.seed, not options.short), drivers))
+    for row in rows:
+        row["fault"] = fault_of(row)
+        row["rc"] = row["rc"] or int(row["fault"] != "")
+    print(table(rows))
+    failed = [row for row in rows if row["rc"] != 0]
+    for row in failed:
+        print(f"torture: {row['language']} on {row['driver']} with seed {row['seed']}: {row['fault']}", file=sys.stderr)
+    if not options.short:
+        sums = {name: sum(row.get(name, 0) for row in rows) for name in ("interleavings", *OUTCOMES, *LEFT)}
+        result.write("torture.json", seed=options.seed, **sums, rows=rows)
+    print(f"torture: {len(rows) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
