@@ -29,6 +29,10 @@ const (
 	OpOffload    uint32 = C.QUOIT_OP_OFFLOAD
 	OpKeep       uint32 = C.QUOIT_OP_KEEP
 	OpRelease    uint32 = C.QUOIT_OP_RELEASE
+	OpBind       uint32 = C.QUOIT_OP_BIND
+	OpRecvmsg    uint32 = C.QUOIT_OP_RECVMSG
+	OpSendmsg    uint32 = C.QUOIT_OP_SENDMSG
+	OpMulticast  uint32 = C.QUOIT_OP_MULTICAST
 	OpSocketSet  uint32 = C.QUOIT_OP_SOCKET_SET
 )
 
@@ -84,6 +88,7 @@ const (
 	HandleTimer     uint32 = C.QUOIT_HANDLE_TIMER
 	HandlePoll      uint32 = C.QUOIT_HANDLE_POLL
 	HandleBuffer    uint32 = C.QUOIT_HANDLE_BUFFER
+	HandleDatagram  uint32 = C.QUOIT_HANDLE_DATAGRAM
 )
 
 // Fields of an op, as an Error names them.
@@ -187,4 +192,21 @@ const (
 	IOVMax      = C.QUOIT_IOV_MAX
 	ReadMax     = C.QUOIT_READ_MAX
 	CallArgsMax = C.QUOIT_CALL_ARGS_MAX
+)
+
+// Flags of quoit_bind_options, by which OpBind makes a datagram socket.
+const (
+	BindReuseport  uint32 = C.QUOIT_BIND_REUSEPORT
+	BindV6Only     uint32 = C.QUOIT_BIND_V6ONLY
+	BindBroadcast  uint32 = C.QUOIT_BIND_BROADCAST
+	BindUnlink     uint32 = C.QUOIT_BIND_UNLINK
+	BindPacketInfo uint32 = C.QUOIT_BIND_PKTINFO
+	BindGRO        uint32 = C.QUOIT_BIND_GRO
+)
+
+// What OpMulticast does (Arg), and the most payload bytes that one OpRecvmsg may bring.
+const (
+	MulticastJoin  uint32 = C.QUOIT_MULTICAST_JOIN
+	MulticastLeave uint32 = C.QUOIT_MULTICAST_LEAVE
+	DatagramMax    uint32 = C.QUOIT_DATAGRAM_MAX
 )

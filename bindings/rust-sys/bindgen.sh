@@ -23,7 +23,7 @@ new=$(mktemp)
 trap 'rm -f "$new" "$new".*' EXIT
 "$bindgen" "$include/quoit/quoit.h" \
     --allowlist-type 'quoit_.*' --allowlist-function 'quoit_.*' --allowlist-var 'QUOIT_.*' \
-    --with-derive-default --no-default 'quoit_(runtime|worker|addr|probe_entry)' \
+    --with-derive-default --no-default 'quoit_(runtime|worker|addr|probe_entry|bind_options|packet_info)' \
     --use-core --ctypes-prefix ::core::ffi --no-layout-tests --no-doc-comments --no-rustfmt-bindings \
     --raw-line '// SPDX-License-Identifier: MIT OR Apache-2.0' \
     --raw-line '// Written by bindgen.sh from quoit/quoit.h; do not edit.' \

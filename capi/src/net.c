@@ -121,10 +121,12 @@ static quoit_status name_of(quoit_worker *pointer, quoit_handle handle, quoit_ad
 }
 
 quoit_status quoit_peer_addr(quoit_worker *worker, quoit_handle handle, quoit_addr *out) {
-    return name_of(worker, handle, out, QT_KIND(QUOIT_HANDLE_STREAM), getpeername);
+    return name_of(worker, handle, out, QT_KIND(QUOIT_HANDLE_STREAM) | QT_KIND(QUOIT_HANDLE_DATAGRAM),
+                   getpeername);
 }
 
 quoit_status quoit_local_addr(quoit_worker *worker, quoit_handle handle, quoit_addr *out) {
-    return name_of(worker, handle, out, QT_KIND(QUOIT_HANDLE_STREAM) | QT_KIND(QUOIT_HANDLE_LISTENER),
-                   getsockname);
+    uint32_t kinds =
+        QT_KIND(QUOIT_HANDLE_STREAM) | QT_KIND(QUOIT_HANDLE_LISTENER) | QT_KIND(QUOIT_HANDLE_DATAGRAM);
+    return name_of(worker, handle, out, kinds, getsockname);
 }

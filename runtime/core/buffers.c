@@ -128,6 +128,7 @@ qt_buffer *qt_buffer_received(qt_worker *w, uint32_t bid, uint32_t length, uint6
     buffer->where = QT_BUFFER_HELD;
     buffer->length = length;
     buffer->owner = owner;
+    buffer->packet = 0;
     return buffer;
 }
 
@@ -163,6 +164,7 @@ qt_buffer *qt_buffer_take_large(qt_worker *w, uint32_t length, uint64_t owner) {
     qt_buffer *buffer = &b->large[at];
     buffer->where = QT_BUFFER_HELD;
     buffer->owner = owner;
+    buffer->packet = 0;
     buffer->pins = 1; /* the read in flight */
     return buffer;
 }
@@ -217,6 +219,21 @@ void qt_buffer_lend(qt_worker *w, qt_buffer *buffer) {
         w->buffers.lent_pool++;
 }
 
+/* The buffer that this offset lies in. Blocks are made one behind the other. */
+static uint32_t index_at(const qt_buffers *b, uint64_t offset) {
+    if (offset < b->large_start)
+        return (uint32_t)(offset / b->size);
+    uint32_t low = 0;
+    for (uint32_t high = b->large_count; high - low > 1;) {
+        uint32_t middle = low + (high - low) / 2;
+        if (b->large[middle].offset <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low + QT_POOL_BUFFERS_MAX;
+}
+
 void qt_loans_begin(qt_worker *w) {
     qt_buffers *b = &w->buffers;
     assert(b->lent_count == 0);
@@ -224,8 +241,8 @@ void qt_loans_begin(qt_worker *w) {
         const quoit_event *event = &w->events[i];
         if (!(event->flags & (QUOIT_EVF_LENT | QUOIT_EVF_COPIED)))
             continue;
-        uint64_t index = event->buffer ? event->buffer & GENERATION_MASK : event->offset / b->size;
-        b->lent[b->lent_count++] = (uint32_t)index;
+        b->lent[b->lent_count++] =
+            event->buffer ? (uint32_t)(event->buffer & GENERATION_MASK) : index_at(b, event->offset);
     }
 }
 
@@ -246,7 +263,7 @@ void qt_loans_end(qt_worker *w) {
 /* Live for the program: lent in this batch, or kept. */
 quoit_status qt_buffer_find(qt_worker *w, uint64_t handle, qt_buffer **out) {
     uint32_t kind = (uint32_t)(handle >> 56);
-    if (kind == 0 || kind > QUOIT_HANDLE_BUFFER || ((handle >> 24) & GENERATION_MASK) == 0)
+    if (kind == 0 || kind > QT_HANDLE_LAST || ((handle >> 24) & GENERATION_MASK) == 0)
         return QUOIT_E_HANDLE;
     if (((handle >> 48) & 0xFF) != w->id)
         return QUOIT_E_WORKER;
@@ -270,9 +287,11 @@ quoit_status qt_buffer_check(qt_worker *w, uint64_t handle, uint64_t offset, uin
     return 0;
 }
 
+/* The stream or datagram socket whose bytes these are, while it lives. */
 static qt_stream *owner_stream(qt_worker *w, const qt_buffer *buffer) {
     qt_object *object;
-    if (qt_handle_find(w, buffer->owner, QT_KIND(QUOIT_HANDLE_STREAM), &object) != 0)
+    uint32_t kinds = QT_KIND(QUOIT_HANDLE_STREAM) | QT_KIND(QUOIT_HANDLE_DATAGRAM);
+    if (qt_handle_find(w, buffer->owner, kinds, &object) != 0)
         return NULL;
     return (qt_stream *)object;
 }

@@ -16,7 +16,8 @@ static void free_object(qt_object *object) {
     qt_worker *w = object->worker;
     uint8_t kind = object->kind;
     qt_pending *p = object->close_op;
-    uint64_t unsent = kind == QUOIT_HANDLE_STREAM ? ((qt_stream *)object)->unsent : 0;
+    bool datagram = kind == QUOIT_HANDLE_DATAGRAM;
+    uint64_t unsent = kind == QUOIT_HANDLE_STREAM || datagram ? ((qt_stream *)object)->unsent : 0;
     object->close_op = NULL;
     qt_handle_free(w, object);
     if (p != NULL) {
@@ -25,12 +26,13 @@ static void free_object(qt_object *object) {
         qt_finish(p, 0, unsent);
     }
     assert(qt_list_empty(&object->pendings));
-    if (kind == QUOIT_HANDLE_STREAM) {
+    if (kind == QUOIT_HANDLE_STREAM || datagram) {
         qt_stream *s = (qt_stream *)object;
         qt_list_remove(&s->dirty_link);
-        qt_listener_stream_gone(s);
+        if (!datagram)
+            qt_listener_stream_gone(s);
         qt_silence_end(s);
-        qt_slab_free(&w->streams, s);
+        qt_slab_free(datagram ? &w->datagrams : &w->streams, s);
     } else {
         qt_slab_free(&w->objects, object);
     }
@@ -112,10 +114,21 @@ static void advance_stream(qt_stream *s) {
     }
 }
 
+/* It has no end to tell its peer of, and nothing to discard. */
+static void advance_datagram(qt_datagram *d) {
+    qt_object *object = &d->stream.object;
+    if (object->closing != QT_CLOSE_SUBMITTED && object->reqs == 0 && d->stream.recv == NULL &&
+        qt_list_empty(&d->waiting) && qt_list_empty(&d->flying))
+        submit_close(object);
+}
+
 void qt_close_advance(qt_object *object) {
     switch (object->kind) {
     case QUOIT_HANDLE_STREAM:
         advance_stream((qt_stream *)object);
+        break;
+    case QUOIT_HANDLE_DATAGRAM:
+        advance_datagram((qt_datagram *)object);
         break;
     case QUOIT_HANDLE_TIMER:
         break;
@@ -132,8 +145,8 @@ static void end_ops(qt_object *object) {
     while (at != &object->pendings) {
         qt_pending *p = qt_container(at, qt_pending, link);
         qt_link *next = at->next;
-        bool send =
-            p->opcode == QUOIT_OP_SEND || p->opcode == QUOIT_OP_SENDV || p->opcode == QUOIT_OP_SHUTDOWN;
+        bool send = p->opcode == QUOIT_OP_SEND || p->opcode == QUOIT_OP_SENDV ||
+                    p->opcode == QUOIT_OP_SHUTDOWN || p->opcode == QUOIT_OP_SENDMSG;
         if (p != object->close_op && !send)
             qt_pending_end(p, -ECANCELED);
         at = next;
@@ -164,12 +177,23 @@ static void abort_stream(qt_stream *s) {
     advance_stream(s);
 }
 
+static void abort_datagram(qt_datagram *d) {
+    d->stream.object.closing = QT_ABORTING;
+    qt_sendmsg_abort(d);
+    end_ops(&d->stream.object);
+    qt_recv_drop(&d->stream);
+    advance_datagram(d);
+}
+
 void qt_object_abort(qt_object *object) {
     if (object->closing >= QT_ABORTING)
         return;
     switch (object->kind) {
     case QUOIT_HANDLE_STREAM:
         abort_stream((qt_stream *)object);
+        break;
+    case QUOIT_HANDLE_DATAGRAM:
+        abort_datagram((qt_datagram *)object);
         break;
     case QUOIT_HANDLE_TIMER:
         object->closing = QT_CLOSING;
@@ -214,7 +238,8 @@ void qt_op_close(qt_worker *w, const quoit_op *op, qt_object *object) {
     if (p == NULL)
         return;
     object->close_op = p;
-    if (object->kind == QUOIT_HANDLE_STREAM && !forced) {
+    bool sends = object->kind == QUOIT_HANDLE_STREAM || object->kind == QUOIT_HANDLE_DATAGRAM;
+    if (sends && !forced) {
         ((qt_stream *)object)->patient = op->timeout_ns == 0;
         qt_close_progress((qt_stream *)object);
         close_stream((qt_stream *)object);

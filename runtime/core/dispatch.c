@@ -8,11 +8,12 @@
 #define PAYLOAD                                                                                              \
     (QUOIT_OPF_QUIET | QUOIT_OPF_BORROW | QUOIT_OPF_IOV | QUOIT_OPF_ARENA_SEND | QUOIT_OPF_ARENA_RECV)
 #define STREAM QT_KIND(QUOIT_HANDLE_STREAM)
+#define DATAGRAM QT_KIND(QUOIT_HANDLE_DATAGRAM)
 #define FILE_ QT_KIND(QUOIT_HANDLE_FILE)
 #define DIRECTORY QT_KIND(QUOIT_HANDLE_DIRECTORY)
 #define ANY                                                                                                  \
     (STREAM | FILE_ | DIRECTORY | QT_KIND(QUOIT_HANDLE_LISTENER) | QT_KIND(QUOIT_HANDLE_TIMER) |             \
-     QT_KIND(QUOIT_HANDLE_POLL))
+     QT_KIND(QUOIT_HANDLE_POLL) | DATAGRAM)
 
 typedef struct qt_op_rule {
     void (*execute)(qt_worker *w, const quoit_op *op, qt_object *object);
@@ -41,8 +42,8 @@ static const qt_op_rule rules[] = {
     [QUOIT_OP_CONNECT] = {qt_op_connect, QUOIT_OPF_ARENA_SEND,
                           FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(ARG2), 0, .may_lack = true},
     [QUOIT_OP_RECV] = {qt_op_recv, QUOIT_OPF_MULTI | QUOIT_OPF_KEEP, FIELD(LEN), STREAM},
-    [QUOIT_OP_RECV_PAUSE] = {qt_op_recv_pause, QUOIT_OPF_QUIET, 0, STREAM},
-    [QUOIT_OP_RECV_RESUME] = {qt_op_recv_resume, QUOIT_OPF_QUIET, 0, STREAM},
+    [QUOIT_OP_RECV_PAUSE] = {qt_op_recv_pause, QUOIT_OPF_QUIET, 0, STREAM | DATAGRAM},
+    [QUOIT_OP_RECV_RESUME] = {qt_op_recv_resume, QUOIT_OPF_QUIET, 0, STREAM | DATAGRAM},
     [QUOIT_OP_SEND] = {qt_op_send, PAYLOAD, FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(ARG2), STREAM},
     [QUOIT_OP_SENDV] = {qt_op_send, PAYLOAD, FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(ARG2), STREAM},
     [QUOIT_OP_SHUTDOWN] = {qt_op_shutdown, QUOIT_OPF_QUIET, FIELD(ARG), STREAM},
@@ -67,6 +68,13 @@ static const qt_op_rule rules[] = {
                        .local = true},
     [QUOIT_OP_RELEASE] = {qt_op_release, QUOIT_OPF_QUIET, 0, QT_KIND(QUOIT_HANDLE_BUFFER), .raw_target = true,
                           .local = true},
+    [QUOIT_OP_BIND] = {qt_op_bind, QUOIT_OPF_ARENA_SEND, FIELD(ADDR) | FIELD(LEN) | FIELD(ARG2), 0,
+                       .may_lack = true},
+    [QUOIT_OP_RECVMSG] = {qt_op_recvmsg, QUOIT_OPF_MULTI | QUOIT_OPF_KEEP, FIELD(LEN), DATAGRAM},
+    [QUOIT_OP_SENDMSG] = {qt_op_sendmsg, PAYLOAD,
+                          FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(OFFSET) | FIELD(ARG2), DATAGRAM},
+    [QUOIT_OP_MULTICAST] = {qt_op_multicast, QUOIT_OPF_QUIET | QUOIT_OPF_ARENA_SEND,
+                            FIELD(ADDR) | FIELD(LEN) | FIELD(ARG), DATAGRAM},
     [QUOIT_OP_SOCKET_SET] = {qt_op_socket_set, QUOIT_OPF_QUIET, FIELD(ARG) | FIELD(OFFSET), QT_SOCKETS},
 };
 
@@ -103,7 +111,7 @@ static uint32_t stray_field(const quoit_op *op, const qt_op_rule *rule) {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (fields[i].set && !(rule->fields & (1u << fields[i].field)))
             return fields[i].field;
-    bool payload = rule->flags & QUOIT_OPF_ARENA_RECV;
+    bool payload = rule->flags & QUOIT_OPF_ARENA_RECV && op->opcode != QUOIT_OP_SENDMSG;
     if (payload && op->arg2 != 0 && (!(op->flags & QUOIT_OPF_ARENA_RECV) || op->flags & QUOIT_OPF_IOV))
         return QUOIT_FIELD_ARG2;
     if ((op->opcode == QUOIT_OP_SEND || op->opcode == QUOIT_OP_SENDV) && op->arg & ~(uint32_t)QUOIT_SEND_CORK)

@@ -80,7 +80,7 @@ quoit_status qt_handle_find(qt_worker *w, uint64_t handle, uint32_t kinds, qt_ob
     uint32_t kind = (uint32_t)(handle >> 56);
     uint32_t slot = (uint32_t)(handle & FIELD_MASK);
     uint32_t generation = (uint32_t)(handle >> SLOT_BITS) & FIELD_MASK;
-    if (kind == 0 || kind > QUOIT_HANDLE_BUFFER || generation == 0)
+    if (kind == 0 || kind > QT_HANDLE_LAST || generation == 0)
         return QUOIT_E_HANDLE;
     if (((handle >> 48) & 0xFF) != w->id)
         return QUOIT_E_WORKER;

@@ -21,14 +21,13 @@ static void accept_done(qt_req *req, const qt_completion *c);
 static void retry_due(qt_timer *timer);
 static void tell_held(qt_listener *l);
 
-static int set_option(qt_worker *w, int fd, int level, int name) {
-    int on = 1;
+int qt_set_option(qt_worker *w, int fd, int level, int name, int value) {
     QT_COUNT(w, system_calls, 1);
-    return setsockopt(fd, level, name, &on, sizeof on) == 0 ? 0 : -errno;
+    return setsockopt(fd, level, name, &value, sizeof value) == 0 ? 0 : -errno;
 }
 
 /* Never another kind of file: a wrong path must not cost somebody's data. */
-static void remove_old_socket(qt_worker *w, const char *path) {
+void qt_remove_socket(qt_worker *w, const char *path) {
     struct stat found;
     QT_COUNT(w, system_calls, 1);
     if (lstat(path, &found) != 0 || !S_ISSOCK(found.st_mode))
@@ -42,23 +41,20 @@ static int prepare(qt_worker *w, int fd, const struct sockaddr_storage *addr, ui
     int error = 0;
     if (addr->ss_family == AF_UNIX) {
         if (flags & QUOIT_LISTEN_UNLINK)
-            remove_old_socket(w, ((const struct sockaddr_un *)addr)->sun_path);
+            qt_remove_socket(w, ((const struct sockaddr_un *)addr)->sun_path);
         return 0;
     }
-    error = set_option(w, fd, SOL_SOCKET, SO_REUSEADDR);
+    error = qt_set_option(w, fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (!error && flags & QUOIT_LISTEN_FREEBIND)
-        error = set_option(w, fd, IPPROTO_IP, IP_FREEBIND);
+        error = qt_set_option(w, fd, IPPROTO_IP, IP_FREEBIND, 1);
     if (!error && flags & QUOIT_LISTEN_DEFER_ACCEPT) /* 1: the shortest time there is */
-        error = set_option(w, fd, IPPROTO_TCP, TCP_DEFER_ACCEPT);
+        error = qt_set_option(w, fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 1);
     if (!error && flags & QUOIT_LISTEN_REUSEPORT)
-        error = set_option(w, fd, SOL_SOCKET, SO_REUSEPORT);
-    if (!error && addr->ss_family == AF_INET6) {
-        int only = flags & QUOIT_LISTEN_V6ONLY ? 1 : 0;
-        QT_COUNT(w, system_calls, 1);
-        error = setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only) == 0 ? 0 : -errno;
-    }
+        error = qt_set_option(w, fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    if (!error && addr->ss_family == AF_INET6)
+        error = qt_set_option(w, fd, IPPROTO_IPV6, IPV6_V6ONLY, flags & QUOIT_LISTEN_V6ONLY ? 1 : 0);
     if (!error && !(flags & QUOIT_LISTEN_DELAY))
-        error = set_option(w, fd, IPPROTO_TCP, TCP_NODELAY);
+        error = qt_set_option(w, fd, IPPROTO_TCP, TCP_NODELAY, 1);
     return error;
 }
 
@@ -83,8 +79,10 @@ static int open_listener(qt_worker *w, const struct sockaddr_storage *addr, sock
     return fd;
 }
 
-static quoit_status read_options(qt_worker *w, const quoit_op *op, quoit_listen_options *out) {
-    memset(out, 0, sizeof *out);
+quoit_status qt_op_options(qt_worker *w, const quoit_op *op, void *out, uint32_t size, uint32_t v1_size,
+                           uint32_t known) {
+    uint32_t head[2]; /* every options struct begins with struct_size and flags */
+    memset(out, 0, size);
     if (op->arg2 == 0) /* none, also in a scratch region: the address takes its start */
         return 0;
     const void *memory;
@@ -95,13 +93,19 @@ static quoit_status read_options(qt_worker *w, const quoit_op *op, quoit_listen_
         status = qt_op_memory(w, op, op->arg2, struct_size, &memory);
     }
     if (status == 0)
-        status = qt_options_read(out, sizeof *out, QT_LISTEN_OPTIONS_V1, memory);
+        status = qt_options_read(out, size, v1_size, memory);
     if (status != 0)
         return status;
+    memcpy(head, out, sizeof head);
+    return head[1] & ~known ? QUOIT_E_FLAGS : 0;
+}
+
+static quoit_status read_options(qt_worker *w, const quoit_op *op, quoit_listen_options *out) {
     uint32_t known = QUOIT_LISTEN_REUSEPORT | QUOIT_LISTEN_V6ONLY | QUOIT_LISTEN_DELAY | QUOIT_LISTEN_UNLINK |
                      QUOIT_LISTEN_FREEBIND | QUOIT_LISTEN_DEFER_ACCEPT;
-    if (out->flags & ~known)
-        return QUOIT_E_FLAGS;
+    quoit_status status = qt_op_options(w, op, out, sizeof *out, QT_LISTEN_OPTIONS_V1, known);
+    if (status != 0)
+        return status;
     if (out->skew_percent != 0 && !(out->flags & QUOIT_LISTEN_REUSEPORT))
         return QUOIT_E_FIELD;
     return out->reserved != 0 ? QUOIT_E_FIELD : 0;

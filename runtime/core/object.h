@@ -23,6 +23,12 @@ struct qt_piece {
     bool last; /* of its op */
 };
 
+typedef struct qt_chain {
+    qt_piece *head;
+    qt_piece *tail;
+    uint64_t bytes;
+} qt_chain;
+
 enum { QT_PIECE_COPY, QT_PIECE_BORROW, QT_PIECE_SCRATCH, QT_PIECE_BUFFER, QT_PIECE_SHUTDOWN };
 
 #define QT_GATHER_MAX 128
@@ -71,6 +77,52 @@ typedef struct qt_stream {
     bool accepted;     /* a drain waits for it */
     uint64_t listener; /* that accepted it; it may be gone */
 } qt_stream;
+
+/* A SENDMSG on its way; sendmsg.c. */
+typedef struct qt_outgoing {
+    qt_link link; /* in its socket's waiting or flying list */
+    qt_pending *op;
+    qt_req *req;
+    qt_piece *pieces;
+    uint32_t piece_count;
+    uint32_t segment;  /* bytes of each datagram, 0: it is one */
+    bool split;        /* … and each goes by itself */
+    bool sent;         /* waits for those before it to end */
+    bool blocked;      /* waits for room */
+    uint32_t info_len; /* of the control data, without the segment size */
+    struct msghdr header;
+    struct iovec *slices;
+    struct iovec few[4];
+    struct sockaddr_storage name;
+    uint64_t control[12];
+} qt_outgoing;
+
+/* A datagram socket receives as a stream does, with its pauses, caps and buffers (recv.c); what one buffer brings is read by recvmsg.c. */
+typedef struct qt_datagram {
+    qt_stream stream; /* first */
+    uint16_t family;  /* AF_* */
+    uint16_t port;
+    uint32_t options; /* QUOIT_BIND_* */
+    bool connected;
+    /* receiving */
+    uint8_t form;   /* QT_FORM_* of the request in flight */
+    uint32_t block; /* QT_FORM_BLOCK: its buffer's index */
+    struct msghdr in;
+    struct iovec in_slice;
+    struct sockaddr_storage in_name;
+    uint64_t in_control[16];
+    /* sending */
+    qt_link waiting;
+    qt_link flying;
+    uint32_t flying_count;
+    uint32_t blocked; /* of them, those that found no room */
+    qt_req *room_req; /* tells when there is some; where nothing does, the timer */
+    qt_timer retry;
+    bool no_segments; /* the device cannot split what it is given */
+} qt_datagram;
+
+/* Pool buffers until further notice; one pool buffer; a block, when none of the pool has room enough. */
+enum { QT_FORM_MANY, QT_FORM_ONE, QT_FORM_BLOCK };
 
 #define QT_PAUSED_USER 1u
 #define QT_PAUSED_SEND 2u
@@ -132,6 +184,11 @@ void qt_listener_stream_gone(qt_stream *s);
 void qt_listener_free(qt_listener *l);
 void qt_listeners_retry(qt_worker *w); /* a file descriptor was closed */
 qt_stream *qt_stream_new(qt_worker *w, int fd, int *error);
+int qt_set_option(qt_worker *w, int fd, int level, int name, int value); /* 0 or -errno */
+void qt_remove_socket(qt_worker *w, const char *path); /* a Unix socket's file, nothing else */
+/* Copies the options struct that arg2 points at, if it does; `known` flags. 0 or a status. */
+quoit_status qt_op_options(qt_worker *w, const quoit_op *op, void *out, uint32_t size, uint32_t v1_size,
+                           uint32_t known);
 
 /* recv.c */
 void qt_op_recv(qt_worker *w, const quoit_op *op, qt_object *object);
@@ -149,6 +206,26 @@ void qt_silence_end(qt_stream *s);
 void qt_recv_drop(qt_stream *s);                           /* closing: give back what is held */
 void qt_starved_rearm(qt_worker *w);
 
+/* datagram.c */
+void qt_op_bind(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_multicast(qt_worker *w, const quoit_op *op, qt_object *object);
+
+/* recvmsg.c: the datagram's half of recv.c */
+void qt_op_recvmsg(qt_worker *w, const quoit_op *op, qt_object *object);
+int qt_recvmsg_fill(qt_datagram *d, qt_req *req); /* 0 or -errno */
+/* The block of a request that is over and had no pool buffer, or null. */
+qt_buffer *qt_recvmsg_block(qt_datagram *d, bool brought);
+bool qt_recvmsg_without_multi(qt_datagram *d, int32_t res); /* the kernel has no multishot one: true once */
+void qt_recvmsg_read(qt_datagram *d, qt_buffer *buffer, const qt_packet *packet);
+
+/* sendmsg.c */
+void qt_op_sendmsg(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_sendmsg_end(qt_pending *p);
+void qt_sendmsg_flush(qt_datagram *d);
+void qt_sendmsg_retry(qt_timer *timer);
+void qt_sendmsg_abort(qt_datagram *d);
+void qt_sendmsg_discard(qt_pending *p);
+
 /* send.c, send_queue.c */
 void qt_op_send(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_op_shutdown(qt_worker *w, const quoit_op *op, qt_object *object);
@@ -158,6 +235,9 @@ void qt_send_flush(qt_worker *w);
 void qt_send_mark(qt_stream *s);
 void qt_piece_release(qt_stream *s, qt_piece *piece);
 int qt_pieces_append(qt_stream *s, qt_pending *p, const quoit_op *op, uint32_t *field);
+/* The op's pieces as a chain of their own; `in_place`: scratch memory need not be copied. 0, or a status and *field. */
+int qt_pieces_make(qt_stream *s, qt_pending *p, const quoit_op *op, bool in_place, uint32_t *field,
+                   qt_chain *out);
 
 /* close.c */
 void qt_op_close(qt_worker *w, const quoit_op *op, qt_object *object);

@@ -63,12 +63,16 @@ void qt_pending_end(qt_pending *p, int32_t verdict) {
         qt_accept_end(p);
         break;
     case QUOIT_OP_RECV:
+    case QUOIT_OP_RECVMSG:
         qt_recv_end(p);
         break;
     case QUOIT_OP_SEND:
     case QUOIT_OP_SENDV:
     case QUOIT_OP_SHUTDOWN:
         qt_send_end(p);
+        break;
+    case QUOIT_OP_SENDMSG:
+        qt_sendmsg_end(p);
         break;
     case QUOIT_OP_CLOSE:
         qt_close_end(p);
@@ -91,6 +95,8 @@ void qt_pending_discard(qt_pending *p) {
         qt_connect_discard(p);
     else if (p->opcode == QUOIT_OP_POLL)
         qt_poll_discard(p);
+    else if (p->opcode == QUOIT_OP_SENDMSG)
+        qt_sendmsg_discard(p);
     else if (p->opcode == QUOIT_OP_OPEN || p->opcode == QUOIT_OP_READ || p->opcode == QUOIT_OP_WRITE)
         qt_file_discard(p);
 }

@@ -68,11 +68,19 @@ static uint64_t pack_call(qt_packer *p, const quoit_op *op) {
     return copy;
 }
 
+static void pack_payload(qt_packer *p, quoit_op *op) {
+    if (!(op->flags & QUOIT_OPF_IOV))
+        op->addr = pack(p, op->addr, op->len);
+    else if (op->len <= QUOIT_IOV_MAX)
+        op->addr = pack_slices(p, op->addr, op->len);
+}
+
 static void pack_op(qt_packer *p, quoit_op *op) {
     if (op->flags & (QUOIT_OPF_BORROW | QUOIT_OPF_ARENA_SEND | QUOIT_OPF_ARENA_RECV))
         return; /* refused when executed: nothing of it is read */
     switch (op->opcode) {
     case QUOIT_OP_LISTEN:
+    case QUOIT_OP_BIND:
         op->addr = pack(p, op->addr, op->len <= sizeof(quoit_addr) ? op->len : sizeof(quoit_addr));
         op->arg2 = pack_struct(p, op->arg2);
         break;
@@ -83,10 +91,15 @@ static void pack_op(qt_packer *p, quoit_op *op) {
     case QUOIT_OP_SEND:
     case QUOIT_OP_SENDV:
     case QUOIT_OP_WRITE:
-        if (!(op->flags & QUOIT_OPF_IOV))
-            op->addr = pack(p, op->addr, op->len);
-        else if (op->len <= QUOIT_IOV_MAX)
-            op->addr = pack_slices(p, op->addr, op->len);
+        pack_payload(p, op);
+        break;
+    case QUOIT_OP_SENDMSG:
+        pack_payload(p, op);
+        op->arg2 = pack(p, op->arg2, sizeof(quoit_addr));
+        op->offset = (int64_t)pack_struct(p, (uint64_t)op->offset);
+        break;
+    case QUOIT_OP_MULTICAST:
+        op->addr = pack(p, op->addr, op->len <= sizeof(quoit_addr) ? op->len : sizeof(quoit_addr));
         break;
     case QUOIT_OP_OPEN:
         op->addr = pack(p, op->addr, op->len < ARGUMENT_MAX ? op->len : ARGUMENT_MAX);
@@ -210,7 +223,7 @@ static quoit_status send_message(qt_worker *to, const quoit_op *op) {
 
 quoit_status qt_worker_of_handle(uint64_t handle, qt_shell **shell, qt_worker **out) {
     if ((handle >> 56) != QUOIT_HANDLE_WORKER)
-        return (handle >> 56) > 0 && (handle >> 56) <= QUOIT_HANDLE_BUFFER ? QUOIT_E_KIND : QUOIT_E_HANDLE;
+        return (handle >> 56) > 0 && (handle >> 56) <= QT_HANDLE_LAST ? QUOIT_E_KIND : QUOIT_E_HANDLE;
     *shell = qt_shell_worker((uint32_t)(handle >> 48) & 0xFF);
     qt_worker *w = qt_shell_enter(*shell);
     if (w == NULL)

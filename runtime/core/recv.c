@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Receiving on a stream. The program's op lives until its end; the kernel's request under it comes and goes: it ends when no
- * buffer is free, when the stream is paused, on overflow, and is armed again from here alone.
+ * Receiving on a stream or datagram socket. The program's op lives until its end; the kernel's request under it comes and goes: it ends
+ * when no buffer is free, when the stream is paused, on overflow, and is armed again from here alone. What is a datagram's own is in recvmsg.c.
  */
 #include "object.h"
 
@@ -15,15 +15,30 @@ static bool single(const qt_stream *s) {
     return !(s->recv->flags & QUOIT_OPF_MULTI);
 }
 
+/* The datagram socket that this is, or null. */
+static qt_datagram *datagram(qt_stream *s) {
+    return s->object.kind == QUOIT_HANDLE_DATAGRAM ? (qt_datagram *)s : NULL;
+}
+
 static void end_recv(qt_stream *s, int64_t result, uint32_t flags) {
     qt_pending *p = s->recv;
     s->recv = NULL;
     if (!qt_list_empty(&s->starved_link))
         qt_list_remove(&s->starved_link);
-    uint64_t total = p->total;
+    uint64_t total = datagram(s) != NULL ? 0 : p->total;
     quoit_event *event = qt_finish(p, result, total);
     if (event != NULL)
         event->flags |= flags;
+}
+
+static int fill(qt_stream *s, qt_req *req) {
+    qt_worker *w = s->object.worker;
+    if (datagram(s) != NULL)
+        return qt_recvmsg_fill(datagram(s), req);
+    bool capped = s->recv_cap != 0 && s->recv_cap < w->buffers.size;
+    req->len = capped ? s->recv_cap : 0;
+    req->flags = capped || single(s) ? 0 : QT_REQ_MULTISHOT;
+    return 0;
 }
 
 static void arm(qt_stream *s) {
@@ -32,13 +47,12 @@ static void arm(qt_stream *s) {
         !qt_list_empty(&s->starved_link))
         return;
     qt_req *req = qt_request(w, QT_REQ_RECV, s->object.fd, s, recv_done);
-    if (req == NULL) {
+    if (req == NULL || fill(s, req) != 0) {
+        if (req != NULL)
+            qt_req_free(&w->requests, req);
         end_recv(s, -ENOMEM, 0);
         return;
     }
-    bool capped = s->recv_cap != 0 && s->recv_cap < w->buffers.size;
-    req->len = capped ? s->recv_cap : 0;
-    req->flags = capped || single(s) ? 0 : QT_REQ_MULTISHOT;
     s->recv_req = req;
     s->object.reqs++;
     qt_submit(w, req);
@@ -49,14 +63,16 @@ static void arm(qt_stream *s) {
 static void tell(qt_stream *s, qt_buffer *buffer, bool nonempty) {
     qt_worker *w = s->object.worker;
     qt_pending *p = s->recv;
-    p->total += buffer->length;
+    uint32_t start = buffer->packet ? buffer->payload : 0;
+    uint32_t len = buffer->length - start;
+    p->total += len;
     uint32_t flags = QUOIT_EVF_LENT | (nonempty ? QUOIT_EVF_NONEMPTY : 0);
     uint64_t handle = qt_buffer_handle(w, buffer);
     if (s->recv_keep) {
         if (qt_buffer_count_kept(w, buffer)) {
             flags = (flags & ~(uint32_t)QUOIT_EVF_LENT) | QUOIT_EVF_KEPT;
             buffer->keeps = 1;
-            s->kept_bytes += w->buffers.size;
+            s->kept_bytes += qt_buffer_size(w, buffer);
             if (s->kept_bytes >= w->options.kept_stream_max)
                 qt_recv_pause_for(s, QT_PAUSED_KEPT);
         } else {
@@ -66,13 +82,19 @@ static void tell(qt_stream *s, qt_buffer *buffer, bool nonempty) {
     }
     if (!(flags & QUOIT_EVF_KEPT))
         qt_buffer_lend(w, buffer);
-    quoit_event *event = qt_pending_event(p, buffer->length);
+    quoit_event *event = qt_pending_event(p, len);
     event->flags |= flags;
-    event->offset = buffer->offset;
-    event->len = buffer->length;
+    event->offset = buffer->offset + start;
+    event->len = len;
     event->buffer = handle;
     event->value = p->total;
-    QT_COUNT(w, bytes_received, buffer->length);
+    if (buffer->packet) {
+        event->result = buffer->whole;
+        event->flags |= buffer->whole > len ? QUOIT_EVF_TRUNC : 0;
+        event->aux = buffer->segment;
+        event->value = buffer->offset + buffer->packet - 1;
+    }
+    QT_COUNT(w, bytes_received, len);
     if (single(s)) {
         event->flags &= ~(uint32_t)QUOIT_EVF_MORE;
         s->recv = NULL;
@@ -127,7 +149,8 @@ static void request_over(qt_stream *s, int32_t res) {
     if (s->recv == NULL)
         return;
     bool user_pause = s->paused & QT_PAUSED_USER;
-    bool again = res == -ENOBUFS || res == -ECANCELED || res == -EINTR || res == -EAGAIN;
+    bool again = res == -ENOBUFS || res == -ECANCELED || res == -EINTR || res == -EAGAIN ||
+                 (datagram(s) != NULL && qt_recvmsg_without_multi(datagram(s), res));
     if (!again) {
         if (user_pause && !s->recv->verdict) {
             s->held_end = true;
@@ -154,16 +177,22 @@ static void recv_done(qt_req *req, const qt_completion *c) {
         s->object.reqs--;
         qt_req_free(&w->requests, req);
     }
-    if (c->flags & QT_CQ_BUFFER) {
-        qt_buffer *buffer = qt_buffer_received(w, c->bid, res > 0 ? (uint32_t)res : 0, s->object.handle);
-        if (res > 0)
-            got_bytes(s, buffer, c->flags & QT_CQ_NONEMPTY);
-        else
-            qt_buffer_settle(w, buffer);
-    }
+    qt_buffer *buffer = NULL;
+    if (c->flags & QT_CQ_BUFFER)
+        buffer = qt_buffer_received(w, c->bid, res > 0 ? (uint32_t)res : 0, s->object.handle);
+    else if (datagram(s) != NULL)
+        buffer = qt_recvmsg_block(datagram(s), c->packet != NULL);
+    bool brought = buffer != NULL && (datagram(s) != NULL ? c->packet != NULL : res > 0);
+    if (brought && datagram(s) != NULL)
+        qt_recvmsg_read(datagram(s), buffer, c->packet);
+    if (brought)
+        got_bytes(s, buffer, c->flags & QT_CQ_NONEMPTY);
+    else if (buffer != NULL)
+        qt_buffer_settle(w, buffer);
+    /* A result of nothing is the end of a stream; an empty datagram that there was no memory for is lost, as datagrams may be. */
     if (over)
-        request_over(s, res > 0 ? -EAGAIN : res);
-    else if (!(c->flags & QT_CQ_NONEMPTY))
+        request_over(s, brought || c->packet != NULL ? -EAGAIN : res);
+    else if (datagram(s) == NULL && !(c->flags & QT_CQ_NONEMPTY))
         qt_silence_begin(s);
 }
 

@@ -170,6 +170,10 @@ void qt_send_flush(qt_worker *w) {
     while (!qt_list_empty(&w->dirty)) {
         qt_stream *s = qt_container(w->dirty.next, qt_stream, dirty_link);
         qt_list_remove(&s->dirty_link);
+        if (s->object.kind == QUOIT_HANDLE_DATAGRAM) {
+            qt_sendmsg_flush((qt_datagram *)s);
+            continue;
+        }
         if (s->send_req != NULL) {
             /* The send of an earlier tick is still out: the peer is slow. Let TCP slow it in turn. */
             if (s->queued > PAUSE_ABOVE)

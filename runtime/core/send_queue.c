@@ -40,12 +40,6 @@ static qt_piece *new_piece(qt_stream *s, qt_pending *p, uint8_t kind, uint64_t a
     return piece;
 }
 
-typedef struct qt_chain {
-    qt_piece *head;
-    qt_piece *tail;
-    uint64_t bytes;
-} qt_chain;
-
 static void chain_add(qt_chain *chain, qt_piece *piece) {
     if (chain->tail)
         chain->tail->next = piece;
@@ -141,7 +135,7 @@ static int received(qt_stream *s, qt_pending *p, qt_chain *chain, const quoit_op
 /* Scratch memory is used in place only by a send that starts now; what must queue is copied, so that a slow stream
  * does not pin a region. */
 static int written(qt_stream *s, qt_pending *p, qt_chain *chain, const quoit_op *op, const quoit_iov *iov,
-                   uint32_t n, uint32_t *field) {
+                   uint32_t n, bool in_place, uint32_t *field) {
     qt_worker *w = s->object.worker;
     struct iovec slices[QUOIT_IOV_MAX];
     uint64_t total = 0;
@@ -158,8 +152,7 @@ static int written(qt_stream *s, qt_pending *p, qt_chain *chain, const quoit_op 
     if (total > UINT32_MAX)
         return *field = QUOIT_FIELD_LEN, QUOIT_E_LIMIT;
     /* No bytes pin no region: there may be none. */
-    bool in_place =
-        (op->flags & QUOIT_OPF_ARENA_SEND) && total > 0 && s->send_head == NULL && s->send_req == NULL;
+    in_place = in_place && (op->flags & QUOIT_OPF_ARENA_SEND) && total > 0;
     if (!(op->flags & QUOIT_OPF_BORROW) && !in_place)
         return add_copy(s, p, chain, slices, n, total);
     for (uint32_t i = 0; i < n; i++) {
@@ -174,8 +167,8 @@ static int written(qt_stream *s, qt_pending *p, qt_chain *chain, const quoit_op 
     return 0;
 }
 
-/* Appends all of the op or nothing. */
-int qt_pieces_append(qt_stream *s, qt_pending *p, const quoit_op *op, uint32_t *field) {
+int qt_pieces_make(qt_stream *s, qt_pending *p, const quoit_op *op, bool in_place, uint32_t *field,
+                   qt_chain *out) {
     qt_worker *w = s->object.worker;
     quoit_iov one = {op->addr, op->len, 0};
     quoit_iov copy[QUOIT_IOV_MAX];
@@ -195,17 +188,25 @@ int qt_pieces_append(qt_stream *s, qt_pending *p, const quoit_op *op, uint32_t *
     }
     qt_chain chain = {0};
     int error = op->flags & QUOIT_OPF_ARENA_RECV ? received(s, p, &chain, op, iov, n, field)
-                                                 : written(s, p, &chain, op, iov, n, field);
+                                                 : written(s, p, &chain, op, iov, n, in_place, field);
     if (error == 0 && chain.tail == NULL)
         error = add_reference(s, p, &chain, QT_PIECE_BORROW, 0, 0, 0);
-    if (error) {
-        while (chain.head != NULL) {
-            qt_piece *next = chain.head->next;
-            qt_piece_release(s, chain.head);
-            chain.head = next;
-        }
-        return error;
+    while (error && chain.head != NULL) {
+        qt_piece *next = chain.head->next;
+        qt_piece_release(s, chain.head);
+        chain.head = next;
     }
+    *out = chain;
+    return error;
+}
+
+/* Appends all of the op or nothing. */
+int qt_pieces_append(qt_stream *s, qt_pending *p, const quoit_op *op, uint32_t *field) {
+    qt_chain chain;
+    bool starts_now = s->send_head == NULL && s->send_req == NULL;
+    int error = qt_pieces_make(s, p, op, starts_now, field, &chain);
+    if (error)
+        return error;
     chain.tail->last = true;
     if (s->send_tail)
         s->send_tail->next = chain.head;

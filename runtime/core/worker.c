@@ -149,6 +149,8 @@ static int make_driver(qt_worker *w) {
 static int init(qt_worker *w) {
     qt_slab_init(&w->pendings, sizeof(qt_pending), 128);
     qt_slab_init(&w->streams, sizeof(qt_stream), 64);
+    qt_slab_init(&w->datagrams, sizeof(qt_datagram), 16);
+    qt_slab_init(&w->outgoings, sizeof(qt_outgoing), 32);
     size_t small =
         sizeof(qt_listener) > sizeof(qt_timer_object) ? sizeof(qt_listener) : sizeof(qt_timer_object);
     qt_slab_init(&w->objects, small, 64);
@@ -238,7 +240,7 @@ static void free_objects(qt_worker *w, bool forked) {
         qt_object *object = w->handles.slots[slot].object;
         if (object == NULL)
             continue;
-        if (object->kind == QUOIT_HANDLE_STREAM)
+        if (object->kind == QUOIT_HANDLE_STREAM || object->kind == QUOIT_HANDLE_DATAGRAM)
             free_stream(w, (qt_stream *)object);
         if (object->kind == QUOIT_HANDLE_LISTENER && !forked)
             qt_listener_free((qt_listener *)object);
@@ -263,6 +265,8 @@ void qt_worker_free(qt_worker *w, bool forked) {
     qt_req_table_destroy(&w->requests);
     qt_slab_destroy(&w->pendings);
     qt_slab_destroy(&w->streams);
+    qt_slab_destroy(&w->datagrams);
+    qt_slab_destroy(&w->outgoings);
     qt_slab_destroy(&w->objects);
     qt_slab_destroy(&w->pieces);
     qt_slab_destroy(&w->send_slots);

@@ -84,6 +84,11 @@ typedef struct qt_buffer {
     uint8_t counted; /* counts as kept memory */
     uint8_t class;   /* large: its size class */
     uint64_t offset; /* in the receive arena */
+    /* A datagram, by offsets in the buffer; `length` is then where its payload ends. */
+    uint32_t packet; /* 0: no datagram; else 1 + where the peer's address lies */
+    uint32_t payload;
+    uint32_t whole;   /* bytes that it had */
+    uint32_t segment; /* of each of those that were joined */
 } qt_buffer;
 
 enum { QT_BUFFER_STASH, QT_BUFFER_DRIVER, QT_BUFFER_HELD };
@@ -177,6 +182,8 @@ struct qt_worker {
     qt_req_table requests;
     qt_slab pendings;
     qt_slab streams;
+    qt_slab datagrams;
+    qt_slab outgoings;
     qt_slab objects;
     qt_slab pieces;
     qt_slab send_slots;
@@ -187,7 +194,7 @@ struct qt_worker {
     qt_mailbox mailbox;
     qt_link loose;      /* pending ops without an object */
     qt_index named;     /* pending ops that have no object or whose object is their own, by user_data */
-    qt_link dirty;      /* streams with sends to submit */
+    qt_link dirty;      /* streams and datagram sockets with sends to submit */
     qt_link stalled;    /* listeners that wait for a file descriptor */
     uint64_t submitted; /* requests since the last enter */
     uint64_t grease;
@@ -197,6 +204,7 @@ struct qt_worker {
     pthread_cond_t works_home;
     uint32_t works_out;     /* under the lock */
     bool ending;            /* takes no more jobs */
+    bool no_multi_recvmsg;  /* the kernel has none */
     bool leaked;            /* the kernel may still write to what its requests point at */
     uint64_t posts_refused; /* atomic */
     uint64_t driver_calls;  /* the driver's system calls, as last published */
@@ -255,6 +263,7 @@ int qt_handle_new(qt_worker *w, qt_object *object, uint32_t kind, int fd); /* 0,
 void qt_handle_free(qt_worker *w, qt_object *object);
 quoit_status qt_handle_find(qt_worker *w, uint64_t handle, uint32_t kinds, qt_object **out);
 #define QT_KIND(kind) (1u << (kind))
+#define QT_HANDLE_LAST QUOIT_HANDLE_DATAGRAM
 
 /* post.c: looks a worker up from any thread; leave the shell afterwards */
 quoit_status qt_worker_of_handle(uint64_t handle, qt_shell **shell, qt_worker **out);

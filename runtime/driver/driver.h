@@ -15,9 +15,10 @@
 
 enum qt_req_code {
     QT_REQ_NOP,
-    QT_REQ_ACCEPT,   /* fd listener; result: new fd, close-on-exec. MULTISHOT */
-    QT_REQ_CONNECT,  /* fd, addr sockaddr, len its size */
-    QT_REQ_RECV,     /* fd, into a pool buffer; len cap, 0 for the whole buffer. MULTISHOT (then len is 0) */
+    QT_REQ_ACCEPT,  /* fd listener; result: new fd, close-on-exec. MULTISHOT */
+    QT_REQ_CONNECT, /* fd, addr sockaddr, len its size */
+    QT_REQ_RECV,    /* fd, into a pool buffer; len cap, 0 for the whole buffer. MULTISHOT (then len is 0) */
+    QT_REQ_RECVMSG, /* fd, addr struct msghdr: one datagram, with its whole length. MULTISHOT, POOL (see below) */
     QT_REQ_DISCARD,  /* fd, addr memory, len: receive into memory (what arrives is thrown away) */
     QT_REQ_SEND,     /* fd, addr, len, op_flags MSG_* */
     QT_REQ_SENDMSG,  /* fd, addr struct msghdr, op_flags MSG_* */
@@ -33,14 +34,34 @@ enum qt_req_code {
 
 /* qt_req.flags */
 #define QT_REQ_MULTISHOT 0x1u /* completions with MORE until one without */
+/*
+ * A RECVMSG without flags fills the memory that its msghdr names. With POOL the payload goes to the start of a pool buffer, as
+ * much as msg_iov[0].iov_len says, name and control to the msghdr's memory. With MULTISHOT all goes to a pool buffer: the payload at
+ * QT_PACKET_HEAD + msg_namelen + msg_controllen, before it the other two. The completion's packet says what lies where.
+ */
+#define QT_REQ_POOL 0x2u
 
 /* qt_req.state, the driver's; core may read it */
 enum qt_req_state { QT_REQ_IDLE, QT_REQ_QUEUED, QT_REQ_IN_FLIGHT, QT_REQ_IN_POOL };
 
+/* What a RECVMSG brought; its pointers are good until done returns. */
+typedef struct qt_packet {
+    const void *name;
+    const void *control;
+    uint32_t name_len;
+    uint32_t control_len;
+    uint32_t at;    /* where the payload begins, from the start of its buffer or memory */
+    uint32_t len;   /* bytes of it that are there */
+    uint32_t whole; /* bytes that the datagram had */
+} qt_packet;
+
+#define QT_PACKET_HEAD 16u
+
 typedef struct qt_completion {
-    int32_t res;    /* >= 0, or -errno; -ENOBUFS from RECV: the pool was empty, no bytes were taken */
-    uint32_t flags; /* QT_CQ_* */
-    uint32_t bid;   /* the pool buffer, with QT_CQ_BUFFER */
+    int32_t res; /* >= 0, or -errno; -ENOBUFS from RECV, RECVMSG: the pool was empty, no bytes were taken */
+    uint32_t flags;          /* QT_CQ_* */
+    uint32_t bid;            /* the pool buffer, with QT_CQ_BUFFER */
+    const qt_packet *packet; /* RECVMSG with res >= 0 */
 } qt_completion;
 
 #define QT_CQ_MORE 0x1u     /* the request goes on */
@@ -88,6 +109,10 @@ qt_req *qt_req_alloc(qt_req_table *table); /* zeroed but for slot and generation
 void qt_req_free(qt_req_table *table, qt_req *req);
 qt_req *qt_req_find(qt_req_table *table, uint32_t slot, uint32_t generation); /* null when stale */
 void qt_req_table_destroy(qt_req_table *table);
+
+/* The packet of a RECVMSG that was not MULTISHOT: `header` as the kernel left it, `whole` its result. (driver/request.c) */
+struct msghdr;
+void qt_packet_read(qt_packet *packet, const struct msghdr *header, uint32_t room, uint32_t whole);
 
 /* What the driver asks of core. */
 typedef struct qt_driver_host {

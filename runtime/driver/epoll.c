@@ -42,6 +42,7 @@ static void epoll_cancel(qt_driver *d, qt_req *req) {
     } else if (req->state == QT_REQ_IN_FLIGHT) {
         qt_epoll_detach(e, req);
         qt_epoll_complete(e, req, -ECANCELED);
+        qt_epoll_next_out(e, req->fd);
     } else if (req->flags & QT_EPOLL_STALLED) {
         req->flags &= (uint8_t)~QT_EPOLL_STALLED;
         qt_req_remove(&e->stalled, req);

@@ -10,11 +10,17 @@
 
 #include <sys/epoll.h>
 
+typedef struct qt_req_list {
+    qt_req *head;
+    qt_req *tail;
+} qt_req_list;
+
 typedef struct qt_fd qt_fd;
 
 struct qt_fd {
-    qt_req *in;  /* RECV, DISCARD, ACCEPT or POLL */
-    qt_req *out; /* SEND, SENDMSG or CONNECT */
+    qt_req *in;       /* RECV, RECVMSG, DISCARD, ACCEPT or POLL */
+    qt_req *out;      /* SEND, SENDMSG or CONNECT */
+    qt_req_list outs; /* sends given after it, in order */
     qt_fd *hot_next;
     qt_fd *hot_prev;
     int32_t fd;
@@ -30,11 +36,6 @@ typedef struct qt_fd_table {
     qt_fd **chunks;
     uint32_t chunk_count;
 } qt_fd_table;
-
-typedef struct qt_req_list {
-    qt_req *head;
-    qt_req *tail;
-} qt_req_list;
 
 /* qt_req.flags, the driver's */
 #define QT_EPOLL_READY 0x80u   /* its completion waits in the ready list */
@@ -99,6 +100,7 @@ void qt_epoll_tell(qt_req *req, int32_t res);
 void qt_epoll_start(qt_epoll *e, qt_req *req);
 void qt_epoll_detach(qt_epoll *e, qt_req *req); /* takes a waiting request off its descriptor */
 void qt_epoll_retry_out(qt_epoll *e, qt_fd *entry);
+void qt_epoll_next_out(qt_epoll *e, int fd); /* its out request is over: those behind it */
 
 /* Serves the in request of a descriptor that may be readable, once. Returns QT_SERVED_* */
 unsigned qt_epoll_serve(qt_epoll *e, qt_fd *entry);

@@ -90,6 +90,46 @@ static void wait_for(qt_epoll *e, qt_req *req, bool out) {
     qt_epoll_complete(e, req, error);
 }
 
+/* Nothing tells when these may be tried again: all wait for the same time. */
+static void stall(qt_epoll *e, qt_req *req) {
+    req->flags |= QT_EPOLL_STALLED;
+    if (e->stalled.head == NULL) /* later ones do not put off those that wait */
+        e->retry_ns = qt_now_ns() + RETRY_NS;
+    qt_req_append(&e->stalled, req);
+}
+
+/* A Unix datagram socket that is not connected is always writable, whatever the peer named in the message has room for. */
+static bool never_told(const qt_req *req) {
+    const struct msghdr *header = (const struct msghdr *)(uintptr_t)req->addr;
+    return req->code == QT_REQ_SENDMSG && header->msg_name != NULL &&
+           ((const struct sockaddr *)header->msg_name)->sa_family == AF_UNIX;
+}
+
+static void start_send(qt_epoll *e, qt_req *req) {
+    qt_fd *entry = qt_fd_at(&e->table, req->fd);
+    if (entry != NULL && entry->out != NULL) {
+        req->state = QT_REQ_IN_FLIGHT;
+        qt_req_append(&entry->outs, req);
+        return;
+    }
+    int32_t res = try_send(e, req);
+    if (!would_block(res))
+        qt_epoll_complete(e, req, res);
+    else if (never_told(req))
+        stall(e, req);
+    else
+        wait_for(e, req, true);
+}
+
+void qt_epoll_next_out(qt_epoll *e, int fd) {
+    qt_fd *entry = qt_fd_at(&e->table, fd);
+    while (entry != NULL && entry->out == NULL && entry->outs.head != NULL) {
+        qt_req *req = entry->outs.head;
+        qt_req_remove(&entry->outs, req);
+        start_send(e, req);
+    }
+}
+
 static void start_connect(qt_epoll *e, qt_req *req) {
     const struct sockaddr *addr = (const struct sockaddr *)(uintptr_t)req->addr;
     qt_fd_renew(e, req->fd, -EBADF);
@@ -98,10 +138,7 @@ static void start_connect(qt_epoll *e, qt_req *req) {
     if (res == -EINPROGRESS) {
         wait_for(e, req, true);
     } else if (res == -EAGAIN && addr->sa_family == AF_UNIX) {
-        req->flags |= QT_EPOLL_STALLED;
-        if (e->stalled.head == NULL) /* later ones do not put off those that wait */
-            e->retry_ns = qt_now_ns() + RETRY_NS;
-        qt_req_append(&e->stalled, req);
+        stall(e, req);
     } else {
         qt_epoll_complete(e, req, res);
     }
@@ -132,11 +169,7 @@ void qt_epoll_start(qt_epoll *e, qt_req *req) {
         break;
     case QT_REQ_SEND:
     case QT_REQ_SENDMSG:
-        res = try_send(e, req);
-        if (would_block(res))
-            wait_for(e, req, true);
-        else
-            qt_epoll_complete(e, req, res);
+        start_send(e, req);
         break;
     case QT_REQ_CONNECT:
         start_connect(e, req);
@@ -157,6 +190,7 @@ void qt_epoll_start(qt_epoll *e, qt_req *req) {
         wait_for(e, req, false);
         break;
     case QT_REQ_RECV:
+    case QT_REQ_RECVMSG:
     case QT_REQ_DISCARD:
         wait_for(e, req, false);
         break;
@@ -171,6 +205,10 @@ void qt_epoll_detach(qt_epoll *e, qt_req *req) {
     if (entry->out == req) {
         entry->out = NULL;
         qt_fd_drop_out(e, entry);
+        return;
+    }
+    if (req->code == QT_REQ_SEND || req->code == QT_REQ_SENDMSG) {
+        qt_req_remove(&entry->outs, req);
         return;
     }
     assert(entry->in == req);
@@ -188,6 +226,7 @@ void qt_epoll_retry_out(qt_epoll *e, qt_fd *entry) {
         return;
     qt_epoll_detach(e, req);
     qt_epoll_complete(e, req, res);
+    qt_epoll_next_out(e, entry->fd);
 }
 
 /* One receive into a pool buffer. */
@@ -218,6 +257,53 @@ static unsigned serve_recv(qt_epoll *e, qt_req *req) {
         req->state = QT_REQ_IDLE;
     req->done(req, &completion);
     return QT_SERVED_TOLD | (multi && full ? QT_SERVED_AGAIN : 0);
+}
+
+/* One datagram, laid out as the request wants it. */
+static unsigned serve_recvmsg(qt_epoll *e, qt_req *req) {
+    bool multi = req->flags & QT_REQ_MULTISHOT;
+    bool pool = multi || req->flags & QT_REQ_POOL;
+    const struct msghdr *asked = (const struct msghdr *)(uintptr_t)req->addr;
+    struct msghdr header = *asked;
+    struct iovec slice;
+    uint32_t at = 0;
+    if (pool && e->free_count == 0) {
+        qt_epoll_detach(e, req);
+        qt_epoll_tell(req, -ENOBUFS);
+        return QT_SERVED_TOLD;
+    }
+    uint32_t bid = pool ? e->free[e->free_count - 1] : 0;
+    uint8_t *buffer = e->options.buffer_base + (uint64_t)bid * e->options.buffer_size;
+    if (pool) {
+        slice = (struct iovec){buffer, multi ? 0 : asked->msg_iov[0].iov_len};
+        header.msg_iov = &slice;
+        header.msg_iovlen = 1;
+    }
+    if (multi) {
+        at = QT_PACKET_HEAD + asked->msg_namelen + (uint32_t)asked->msg_controllen;
+        header.msg_name = buffer + QT_PACKET_HEAD;
+        header.msg_control = buffer + QT_PACKET_HEAD + asked->msg_namelen;
+        slice = (struct iovec){buffer + at, e->options.buffer_size - at};
+    }
+    int32_t res = qt_epoll_result(e, recvmsg(req->fd, &header, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC));
+    if (would_block(res))
+        return 0;
+    if (res < 0 || !multi)
+        qt_epoll_detach(e, req);
+    if (res < 0) {
+        qt_epoll_tell(req, res);
+        return QT_SERVED_TOLD;
+    }
+    qt_packet packet;
+    qt_packet_read(&packet, &header, (uint32_t)header.msg_iov[0].iov_len, (uint32_t)res);
+    packet.at = at;
+    qt_completion completion = {.res = res, .bid = bid, .packet = &packet};
+    completion.flags = (pool ? QT_CQ_BUFFER : 0) | (multi ? QT_CQ_MORE : 0);
+    e->free_count -= pool;
+    if (!multi)
+        req->state = QT_REQ_IDLE;
+    req->done(req, &completion);
+    return QT_SERVED_TOLD | (multi ? QT_SERVED_AGAIN : 0);
 }
 
 /* One connection. */
@@ -251,6 +337,8 @@ unsigned qt_epoll_serve(qt_epoll *e, qt_fd *entry) {
     switch (entry->in->code) {
     case QT_REQ_RECV:
         return serve_recv(e, entry->in);
+    case QT_REQ_RECVMSG:
+        return serve_recvmsg(e, entry->in);
     case QT_REQ_ACCEPT:
         return serve_accept(e, entry->in);
     default:

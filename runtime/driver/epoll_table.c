@@ -105,6 +105,11 @@ void qt_fd_renew(qt_epoll *e, int fd, int32_t error) {
     for (int i = 0; i < 2; i++)
         if (ended[i] != NULL)
             qt_epoll_complete(e, ended[i], error);
+    while (entry->outs.head != NULL) {
+        qt_req *req = entry->outs.head;
+        qt_req_remove(&entry->outs, req);
+        qt_epoll_complete(e, req, error);
+    }
 }
 
 void qt_hot_append(qt_epoll *e, qt_fd *entry) {

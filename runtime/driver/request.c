@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 static int add_chunk(qt_req_table *table) {
     qt_req **chunks = realloc(table->chunks, (table->chunk_count + 1) * sizeof *chunks);
@@ -58,4 +59,13 @@ void qt_req_table_destroy(qt_req_table *table) {
         free(table->chunks[i]);
     free(table->chunks);
     memset(table, 0, sizeof *table);
+}
+
+void qt_packet_read(qt_packet *packet, const struct msghdr *header, uint32_t room, uint32_t whole) {
+    *packet = (qt_packet){.name = header->msg_name,
+                          .name_len = header->msg_namelen,
+                          .control = header->msg_control,
+                          .control_len = (uint32_t)header->msg_controllen,
+                          .len = whole < room ? whole : room,
+                          .whole = whole};
 }

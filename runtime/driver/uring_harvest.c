@@ -4,6 +4,30 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* A multishot one's buffer begins with the kernel's own words about what it put there. */
+static void read_packet(const qt_uring *u, const qt_req *req, const qt_completion *c, qt_packet *packet) {
+    const struct msghdr *asked = (const struct msghdr *)(uintptr_t)req->addr;
+    if (!(req->flags & QT_REQ_MULTISHOT)) {
+        qt_packet_read(packet, asked, (uint32_t)asked->msg_iov[0].iov_len, (uint32_t)c->res);
+        return;
+    }
+    const uint8_t *buffer = u->options.buffer_base + (uint64_t)c->bid * u->options.buffer_size;
+    struct io_uring_recvmsg_out head;
+    memcpy(&head, buffer, sizeof head);
+    uint32_t control = QT_PACKET_HEAD + asked->msg_namelen;
+    uint32_t at = control + (uint32_t)asked->msg_controllen;
+    assert((uint32_t)c->res >= at && sizeof head == QT_PACKET_HEAD);
+    *packet = (qt_packet){.name = buffer + QT_PACKET_HEAD,
+                          .name_len = head.namelen,
+                          .control = buffer + control,
+                          .control_len = head.controllen,
+                          .at = at,
+                          .len = (uint32_t)c->res - at,
+                          .whole = head.payloadlen};
+}
 
 static void tell(qt_uring *u, const struct io_uring_cqe *cqe) {
     qt_req *req = qt_uring_request(u, cqe);
@@ -19,6 +43,11 @@ static void tell(qt_uring *u, const struct io_uring_cqe *cqe) {
     }
     if (cqe->flags & IORING_CQE_F_SOCK_NONEMPTY)
         c.flags |= QT_CQ_NONEMPTY;
+    qt_packet packet;
+    if (req->code == QT_REQ_RECVMSG && c.res >= 0) {
+        read_packet(u, req, &c, &packet);
+        c.packet = &packet;
+    }
     if (cqe->flags & IORING_CQE_F_MORE) {
         c.flags |= QT_CQ_MORE;
     } else {

@@ -23,6 +23,16 @@ static void prepare_recv(struct io_uring_sqe *sqe, const qt_req *req) {
         sqe->ioprio |= IORING_RECV_MULTISHOT;
 }
 
+static void prepare_recvmsg(struct io_uring_sqe *sqe, const qt_req *req) {
+    io_uring_prep_recvmsg(sqe, req->fd, (struct msghdr *)(uintptr_t)req->addr, MSG_TRUNC);
+    if (!(req->flags & (QT_REQ_POOL | QT_REQ_MULTISHOT)))
+        return;
+    sqe->flags |= IOSQE_BUFFER_SELECT;
+    sqe->buf_group = 0;
+    if (req->flags & QT_REQ_MULTISHOT)
+        sqe->ioprio |= IORING_RECV_MULTISHOT;
+}
+
 void qt_uring_prepare(struct io_uring_sqe *sqe, const qt_req *req) {
     void *memory = (void *)(uintptr_t)req->addr;
     uint64_t offset = (uint64_t)req->offset;
@@ -36,6 +46,9 @@ void qt_uring_prepare(struct io_uring_sqe *sqe, const qt_req *req) {
         break;
     case QT_REQ_RECV:
         prepare_recv(sqe, req);
+        break;
+    case QT_REQ_RECVMSG:
+        prepare_recvmsg(sqe, req);
         break;
     case QT_REQ_DISCARD:
         io_uring_prep_recv(sqe, req->fd, memory, req->len, 0);

@@ -34,7 +34,7 @@ static bool is_strict(uint32_t opcode) {
 
 static void never_a_handle(void) {
     static const quoit_handle never[] = {
-        1, 7, 255, 1ull << 63, UINT64_MAX, 100 * TYPE, 9 * TYPE, 0xFFFFFFFFull, 3 * TYPE | 1ull << 63};
+        1, 7, 255, 1ull << 63, UINT64_MAX, 100 * TYPE, 90 * TYPE, 0xFFFFFFFFull, 3 * TYPE | 1ull << 63};
     struct world world;
     world_open(&world);
     for (uint32_t opcode = 0; opcode < OPCODES; opcode++) {

@@ -43,13 +43,13 @@ static void cancels_that_come_after(void) {
     uint64_t stays = op_timer(&world.pump, 3600000000000ull, 0, 0);
     for (uint32_t opcode = 0; opcode < OPCODES; opcode++) {
         if (!quoit_op_supported(opcode) || opcode == QUOIT_OP_CLOSE || opcode == QUOIT_OP_CANCEL ||
-            opcode == QUOIT_OP_ACCEPT || opcode == QUOIT_OP_RECV ||
+            opcode == QUOIT_OP_ACCEPT || opcode == QUOIT_OP_RECV || opcode == QUOIT_OP_RECVMSG ||
             world_target_type(opcode) == QUOIT_HANDLE_BUFFER)
             continue; /* those that wait for a peer are in cancel_ops.c */
         quoit_op *op = world_op(&world, opcode);
         uint64_t id = op->user_data;
         quoit_handle target = op->target;
-        if (opcode == QUOIT_OP_LISTEN)
+        if (opcode == QUOIT_OP_LISTEN || opcode == QUOIT_OP_BIND)
             op->addr = (uintptr_t)&anywhere;
         if (op_finish(&world.pump, id).result < 0)
             FAIL("op %u of the world ended with %lld", opcode,
@@ -84,6 +84,10 @@ static void at_the_bound_of_objects(void) {
     quoit_handle listener = listen_on(&pump, &addr);
     for (int i = 0; i < 3; i++) {
         quoit_op *op = op_new(&pump, QUOIT_OP_CONNECT, 0);
+        op->addr = (uintptr_t)&addr;
+        op->len = sizeof addr;
+        op_must(&pump, op->user_data, QUOIT_E_LIMIT);
+        op = op_new(&pump, QUOIT_OP_BIND, 0);
         op->addr = (uintptr_t)&addr;
         op->len = sizeof addr;
         op_must(&pump, op->user_data, QUOIT_E_LIMIT);

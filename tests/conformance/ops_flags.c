@@ -34,6 +34,10 @@ static const uint32_t allowed_flags[OPCODES] = {
     [QUOIT_OP_OFFLOAD] = F(ARGS) | F(ARENA_SEND),
     [QUOIT_OP_KEEP] = F(QUIET),
     [QUOIT_OP_RELEASE] = F(QUIET),
+    [QUOIT_OP_BIND] = F(ARENA_SEND),
+    [QUOIT_OP_RECVMSG] = F(MULTI) | F(KEEP),
+    [QUOIT_OP_SENDMSG] = SEND_FLAGS,
+    [QUOIT_OP_MULTICAST] = F(QUIET) | F(ARENA_SEND),
     [QUOIT_OP_SOCKET_SET] = F(QUIET),
 };
 
@@ -63,6 +67,9 @@ static const uint32_t unused_fields[OPCODES] = {
     [QUOIT_OP_OFFLOAD] = U(TARGET) | U(OFFSET) | U(ARG2),
     [QUOIT_OP_KEEP] = U(ADDR) | U(LEN) | U(ARG) | U(OFFSET) | U(ARG2),
     [QUOIT_OP_RELEASE] = U(ADDR) | U(LEN) | U(ARG) | U(OFFSET) | U(ARG2),
+    [QUOIT_OP_BIND] = U(TARGET) | U(ARG) | U(OFFSET),
+    [QUOIT_OP_RECVMSG] = U(ADDR) | U(ARG) | U(OFFSET) | U(ARG2),
+    [QUOIT_OP_MULTICAST] = U(OFFSET) | U(ARG2),
     [QUOIT_OP_SOCKET_SET] = U(ADDR) | U(LEN) | U(ARG2),
 };
 
@@ -101,6 +108,9 @@ static void flags_that_exclude_each_other(void) {
         {QUOIT_OP_SENDV, F(IOV) | F(QUIET) | F(BORROW)},
         {QUOIT_OP_WRITE, F(QUIET) | F(BORROW)},
         {QUOIT_OP_WRITE, F(ARENA_SEND) | F(ARENA_RECV)},
+        {QUOIT_OP_SENDMSG, F(QUIET) | F(BORROW)},
+        {QUOIT_OP_SENDMSG, F(BORROW) | F(ARENA_SEND)},
+        {QUOIT_OP_SENDMSG, F(ARENA_SEND) | F(ARENA_RECV)},
         {QUOIT_OP_ACCEPT, F(KEEP)},
         {QUOIT_OP_ACCEPT, F(KEEP) | F(MULTI)},
         {QUOIT_OP_OFFLOAD, 0},
@@ -188,7 +198,7 @@ static void every_op_takes_a_timeout(void) {
         quoit_event event = op_finish(&world.pump, id);
         if (event.result == QUOIT_E_FIELD || event.result == QUOIT_E_FLAGS)
             FAIL("op %u does not take timeout_ns", opcode);
-        if (opcode == QUOIT_OP_RECV || opcode == QUOIT_OP_ACCEPT)
+        if (opcode == QUOIT_OP_RECV || opcode == QUOIT_OP_ACCEPT || opcode == QUOIT_OP_RECVMSG)
             CHECK_EQ(event.result, -ETIMEDOUT); /* nobody came */
     }
     quoit_op *op = world_op(&world, QUOIT_OP_CLOSE);

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "peer.h"
 
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,13 @@ void world_open(struct world *world) {
     PUMP_UNTIL(&world->pump, op_record(&world->pump, timer)->events);
     world->timer = op_record(&world->pump, timer)->last.value;
     world->addr = addr_v4(0);
+    world->datagram = bind_on(&world->pump, &world->addr, 0);
+    world->addr.port = 0;
+    world->sink_addr = addr_v4(0);
+    world->sink = peer_bind(&world->sink_addr);
+    world->group = addr_v4(0);
+    memcpy(world->group.bytes, (uint8_t[4]){239, 255, 77, 77}, 4);
+    world->group.scope = if_nametoindex("lo");
     world->call = (quoit_call){.struct_size = sizeof world->call,
                                .nargs = 1,
                                .entry = (uintptr_t)call_me,
@@ -48,6 +56,7 @@ void world_open(struct world *world) {
 
 void world_close(struct world *world) {
     close(world->link.fd);
+    close(world->sink);
     unlink(world->path);
     pump_close(&world->pump);
 }
@@ -66,6 +75,8 @@ quoit_handle world_object(const struct world *world, uint32_t type) {
         return world->directory;
     case QUOIT_HANDLE_TIMER:
         return world->timer;
+    case QUOIT_HANDLE_DATAGRAM:
+        return world->datagram;
     default:
         return 0;
     }
@@ -94,6 +105,10 @@ uint32_t world_target_type(uint32_t opcode) {
     case QUOIT_OP_KEEP:
     case QUOIT_OP_RELEASE:
         return QUOIT_HANDLE_BUFFER;
+    case QUOIT_OP_RECVMSG:
+    case QUOIT_OP_SENDMSG:
+    case QUOIT_OP_MULTICAST:
+        return QUOIT_HANDLE_DATAGRAM;
     default:
         return 0;
     }
@@ -105,6 +120,7 @@ quoit_op *world_op(struct world *world, uint32_t opcode) {
     switch (opcode) {
     case QUOIT_OP_LISTEN:
     case QUOIT_OP_CONNECT:
+    case QUOIT_OP_BIND:
         op->addr = (uintptr_t)&world->addr;
         op->len = sizeof world->addr;
         break;
@@ -112,6 +128,16 @@ quoit_op *world_op(struct world *world, uint32_t opcode) {
     case QUOIT_OP_WRITE:
         op->addr = (uintptr_t)world->payload;
         op->len = sizeof world->payload;
+        break;
+    case QUOIT_OP_SENDMSG:
+        op->addr = (uintptr_t)world->payload;
+        op->len = sizeof world->payload;
+        op->arg2 = (uintptr_t)&world->sink_addr;
+        break;
+    case QUOIT_OP_MULTICAST:
+        op->addr = (uintptr_t)&world->group;
+        op->len = sizeof world->group;
+        op->arg = QUOIT_MULTICAST_JOIN;
         break;
     case QUOIT_OP_SENDV:
         op->flags = QUOIT_OPF_IOV;

@@ -11,7 +11,9 @@
 struct world {
     struct pump pump;
     struct link link;
-    quoit_handle file, directory, timer;
+    quoit_handle file, directory, timer, datagram;
+    int sink; /* a UDP socket that datagrams are sent to */
+    quoit_addr sink_addr, group;
     char path[64];
     quoit_addr addr;
     quoit_call call;

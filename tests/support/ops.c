@@ -42,6 +42,38 @@ quoit_handle listen_on(struct pump *pump, quoit_addr *addr) {
     return event.value;
 }
 
+quoit_handle bind_on(struct pump *pump, quoit_addr *addr, uint32_t flags) {
+    quoit_bind_options options = {.struct_size = sizeof options, .flags = flags};
+    quoit_op *op = op_new(pump, QUOIT_OP_BIND, 0);
+    op->addr = (uintptr_t)addr;
+    op->len = sizeof *addr;
+    op->arg2 = (uintptr_t)&options;
+    quoit_event event = op_must(pump, op->user_data, 0);
+    CHECK_EQ(quoit_handle_kind(event.value), QUOIT_HANDLE_DATAGRAM);
+    if (addr->family != QUOIT_FAMILY_UNIX) {
+        CHECK(event.aux > 0 && event.aux < 65536);
+        addr->port = (uint16_t)event.aux;
+    }
+    return event.value;
+}
+
+uint64_t op_recvmsg(struct pump *pump, quoit_handle datagram, uint32_t flags, uint32_t cap) {
+    quoit_op *op = op_new(pump, QUOIT_OP_RECVMSG, datagram);
+    op->flags = flags;
+    op->len = cap;
+    return op->user_data;
+}
+
+uint64_t op_sendmsg(struct pump *pump, quoit_handle datagram, const quoit_addr *to, const void *data,
+                    size_t len, uint32_t flags) {
+    quoit_op *op = op_new(pump, QUOIT_OP_SENDMSG, datagram);
+    op->flags = flags;
+    op->addr = (uintptr_t)data;
+    op->len = (uint32_t)len;
+    op->arg2 = (uintptr_t)to;
+    return op->user_data;
+}
+
 uint64_t op_accept(struct pump *pump, quoit_handle listener, uint32_t flags) {
     quoit_op *op = op_new(pump, QUOIT_OP_ACCEPT, listener);
     op->flags = flags;

@@ -13,6 +13,13 @@ quoit_addr addr_unix(const char *path);
 /* Listens and returns the handle; the port that was bound goes into the address. */
 quoit_handle listen_on(struct pump *pump, quoit_addr *addr);
 
+/* Binds a datagram socket, options of these flags, and returns the handle; the port goes into the address. */
+quoit_handle bind_on(struct pump *pump, quoit_addr *addr, uint32_t flags);
+uint64_t op_recvmsg(struct pump *pump, quoit_handle datagram, uint32_t flags, uint32_t cap);
+/* To the peer, or null for the one it is connected to. */
+uint64_t op_sendmsg(struct pump *pump, quoit_handle datagram, const quoit_addr *to, const void *data,
+                    size_t len, uint32_t flags);
+
 uint64_t op_accept(struct pump *pump, quoit_handle listener, uint32_t flags);
 uint64_t op_recv(struct pump *pump, quoit_handle stream, uint32_t flags, uint32_t cap);
 uint64_t op_send(struct pump *pump, quoit_handle stream, const void *data, size_t len, uint32_t flags);

@@ -93,6 +93,66 @@ static void wait_for(struct pump *pump, int fd, short events, const char *what) 
     poll(&item, 1, 100);
 }
 
+static void from_sockaddr(const struct sockaddr_storage *name, socklen_t len, quoit_addr *out) {
+    memset(out, 0, sizeof *out);
+    if (name->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)name;
+        *out = (quoit_addr){.family = QUOIT_FAMILY_V4, .port = ntohs(in->sin_port), .len = 4};
+        memcpy(out->bytes, &in->sin_addr, 4);
+    } else if (name->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)name;
+        *out = (quoit_addr){.family = QUOIT_FAMILY_V6, .port = ntohs(in->sin6_port), .len = 16};
+        out->scope = in->sin6_scope_id;
+        memcpy(out->bytes, &in->sin6_addr, 16);
+    } else {
+        const struct sockaddr_un *un = (const struct sockaddr_un *)name;
+        size_t used =
+            len > offsetof(struct sockaddr_un, sun_path) ? len - offsetof(struct sockaddr_un, sun_path) : 0;
+        out->family = QUOIT_FAMILY_UNIX;
+        out->len = (uint32_t)(used && un->sun_path[0] ? strnlen(un->sun_path, used) : used);
+        memcpy(out->bytes, un->sun_path, out->len);
+    }
+}
+
+int peer_bind(quoit_addr *addr) {
+    struct sockaddr_storage name;
+    socklen_t len = peer_sockaddr(addr, &name);
+    int fd = socket(name.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), room = 1 << 20;
+    /* As much as the system lets: what a batch brings must not be dropped before the test looks. */
+    CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room), 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&name, len))
+        FAIL("socket, bind: %s", strerror(errno));
+    len = sizeof name;
+    CHECK_EQ(getsockname(fd, (struct sockaddr *)&name, &len), 0);
+    if (name.ss_family != AF_UNIX)
+        addr->port = ntohs(((struct sockaddr_in *)&name)->sin_port);
+    return non_blocking(fd);
+}
+
+void peer_send_to(int fd, const quoit_addr *to, const void *data, size_t len) {
+    struct sockaddr_storage name;
+    socklen_t name_len = peer_sockaddr(to, &name);
+    if (sendto(fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&name, name_len) !=
+        (ssize_t)len)
+        FAIL("sendto: %s", strerror(errno));
+}
+
+size_t peer_recv_from(struct pump *pump, int fd, void *data, size_t room, quoit_addr *from) {
+    struct sockaddr_storage name = {.ss_family = AF_UNIX};
+    for (;;) {
+        socklen_t len = sizeof name;
+        ssize_t got = recvfrom(fd, data, room, MSG_DONTWAIT, (struct sockaddr *)&name, &len);
+        if (got >= 0) {
+            if (from)
+                from_sockaddr(&name, len, from);
+            return (size_t)got;
+        }
+        if (errno != EAGAIN)
+            FAIL("recvfrom: %s", strerror(errno));
+        wait_for(pump, fd, POLLIN, "receive a datagram");
+    }
+}
+
 int peer_accept(struct pump *pump, int listener) {
     for (;;) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

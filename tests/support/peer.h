@@ -15,6 +15,11 @@
 int peer_connect(const quoit_addr *addr);
 /* A listening socket, non-blocking; its port goes into the address. */
 int peer_listen(quoit_addr *addr, int backlog);
+/* A UDP or Unix datagram socket bound to the address, non-blocking; its port goes into the address. */
+int peer_bind(quoit_addr *addr);
+void peer_send_to(int fd, const quoit_addr *to, const void *data, size_t len);
+/* The next datagram, waited for: its length; who sent it goes to *from, if that is not null. */
+size_t peer_recv_from(struct pump *pump, int fd, void *data, size_t room, quoit_addr *from);
 /* The next connection, waited for. */
 int peer_accept(struct pump *pump, int listener);
 

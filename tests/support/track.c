@@ -80,6 +80,36 @@ static void track_recv(struct pump *pump, const quoit_event *event) {
     }
 }
 
+/* A datagram's event: the whole length, what is here of it, and whose it is beside it. */
+static void track_recvmsg(struct pump *pump, const quoit_event *event) {
+    uint32_t kinds = event->flags & DATA_FLAGS;
+    CHECK(!(event->flags & QUOIT_EVF_EOF));
+    if (event->result < 0) {
+        CHECK(!kinds && !event->len && !event->offset && !event->buffer && !event->value);
+        return;
+    }
+    CHECK(kinds == QUOIT_EVF_LENT || kinds == QUOIT_EVF_KEPT || kinds == QUOIT_EVF_COPIED);
+    CHECK(event->offset + event->len <= pump->batch->recv_size);
+    CHECK(event->value + sizeof(quoit_addr) <= pump->batch->recv_size);
+    CHECK_EQ(event->value % 8, 0);
+    CHECK_EQ(event->len < event->result, !!(event->flags & QUOIT_EVF_TRUNC));
+    CHECK(event->len <= event->result);
+    if (kinds != QUOIT_EVF_COPIED)
+        CHECK_EQ(quoit_handle_kind(event->buffer), QUOIT_HANDLE_BUFFER);
+    else
+        CHECK_EQ(event->buffer, 0);
+}
+
+static void track_sendmsg(struct pump *pump, struct op_record *record, const quoit_event *event) {
+    if (event->result < 0)
+        return;
+    CHECK_EQ(event->value, 0);
+    for (struct op_record *other = record; other-- > pump->records && record - other < 64;)
+        if (other->target == record->target && other->opcode == QUOIT_OP_SENDMSG &&
+            !(other->flags & QUOIT_OPF_QUIET))
+            CHECK(other->ended);
+}
+
 static void track_new_stream(struct pump *pump, struct op_record *record, const quoit_event *event) {
     if (event->result < 0) {
         CHECK_EQ(event->value, 0);
@@ -139,6 +169,10 @@ static void track_op(struct pump *pump, struct op_record *record, const quoit_ev
         track_send(pump, record, event);
     else if (event->kind == QUOIT_OP_RECV)
         track_recv(pump, event);
+    else if (event->kind == QUOIT_OP_RECVMSG)
+        track_recvmsg(pump, event);
+    else if (event->kind == QUOIT_OP_SENDMSG)
+        track_sendmsg(pump, record, event);
     else if (event->kind == QUOIT_OP_ACCEPT || event->kind == QUOIT_OP_CONNECT)
         track_new_stream(pump, record, event);
     else if (event->kind == QUOIT_OP_CLOSE)

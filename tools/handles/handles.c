@@ -106,6 +106,8 @@ static void set_up(void) {
         (quoit_op){.opcode = QUOIT_OP_OPEN, .addr = (uintptr_t) "/", .len = 1, .arg = QUOIT_OPEN_DIRECTORY});
     live[live_count++] = object_of(
         (quoit_op){.opcode = QUOIT_OP_TIMER, .flags = QUOIT_OPF_ARMED, .offset = (int64_t)3600 * 1000000000});
+    live[live_count++] =
+        object_of((quoit_op){.opcode = QUOIT_OP_BIND, .addr = (uintptr_t)&addr, .len = sizeof addr});
     live[live_count++] = quoit_worker_handle(worker);
     live[live_count++] = quoit_worker_handle(other);
     for (freed_count = 0; freed_count < FREED_MAX; freed_count++) {
@@ -158,8 +160,10 @@ static quoit_op make_op(quoit_handle handle) {
         QUOIT_OP_ACCEPT, QUOIT_OP_RECV,     QUOIT_OP_RECV_PAUSE, QUOIT_OP_RECV_RESUME, QUOIT_OP_SEND,
         QUOIT_OP_SENDV,  QUOIT_OP_SHUTDOWN, QUOIT_OP_CLOSE,      QUOIT_OP_CANCEL,      QUOIT_OP_TIMER,
         QUOIT_OP_POST,   QUOIT_OP_OPEN,     QUOIT_OP_READ,       QUOIT_OP_WRITE,       QUOIT_OP_FSYNC,
-        QUOIT_OP_KEEP,   QUOIT_OP_RELEASE};
+        QUOIT_OP_KEEP,   QUOIT_OP_RELEASE,  QUOIT_OP_RECVMSG,    QUOIT_OP_SENDMSG};
     static const quoit_iov slice = {0, 0, 0};
+    static const quoit_addr nowhere = {
+        .family = QUOIT_FAMILY_V4, .port = 9, .len = 4, .bytes = {127, 0, 0, 1}};
     uint64_t word = random_word();
     quoit_op op = {.opcode = opcodes[word % (sizeof opcodes / sizeof opcodes[0])], .target = handle};
     switch (op.opcode) {
@@ -170,6 +174,9 @@ static quoit_op make_op(quoit_handle handle) {
             op.target = op.opcode == QUOIT_OP_SEND ? live[2] : live[4];
             op.flags = QUOIT_OPF_ARENA_RECV, op.addr = 0, op.arg2 = handle;
         }
+        break;
+    case QUOIT_OP_SENDMSG:
+        op.arg2 = (uintptr_t)&nowhere;
         break;
     case QUOIT_OP_SENDV:
         op.addr = (uintptr_t)&slice, op.len = 1, op.flags = QUOIT_OPF_IOV;

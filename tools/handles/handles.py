@@ -24,6 +24,7 @@ OPCODES = {
     const.OP_FSYNC: {},
     const.OP_KEEP: {},
     const.OP_RELEASE: {},
+    const.OP_RECVMSG: {},
 }
 
 

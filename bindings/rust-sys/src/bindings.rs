@@ -13,6 +13,7 @@ pub const QUOIT_HANDLE_DIRECTORY: u32 = 5;
 pub const QUOIT_HANDLE_TIMER: u32 = 6;
 pub const QUOIT_HANDLE_POLL: u32 = 7;
 pub const QUOIT_HANDLE_BUFFER: u32 = 8;
+pub const QUOIT_HANDLE_DATAGRAM: u32 = 9;
 pub const QUOIT_OK: u32 = 0;
 pub const QUOIT_E_ARGUMENT: i32 = -20001;
 pub const QUOIT_E_STRUCT_SIZE: i32 = -20002;
@@ -92,6 +93,12 @@ pub const QUOIT_LISTEN_UNLINK: u32 = 8;
 pub const QUOIT_LISTEN_FREEBIND: u32 = 16;
 pub const QUOIT_LISTEN_DEFER_ACCEPT: u32 = 32;
 pub const QUOIT_CONNECT_DELAY: u32 = 1;
+pub const QUOIT_BIND_REUSEPORT: u32 = 1;
+pub const QUOIT_BIND_V6ONLY: u32 = 2;
+pub const QUOIT_BIND_BROADCAST: u32 = 4;
+pub const QUOIT_BIND_UNLINK: u32 = 8;
+pub const QUOIT_BIND_PKTINFO: u32 = 16;
+pub const QUOIT_BIND_GRO: u32 = 32;
 pub const QUOIT_SEND_CORK: u32 = 1;
 pub const QUOIT_SHUTDOWN_RECV: u32 = 1;
 pub const QUOIT_SHUTDOWN_SEND: u32 = 2;
@@ -131,7 +138,14 @@ pub const QUOIT_OP_FSYNC: u32 = 18;
 pub const QUOIT_OP_OFFLOAD: u32 = 19;
 pub const QUOIT_OP_KEEP: u32 = 20;
 pub const QUOIT_OP_RELEASE: u32 = 21;
+pub const QUOIT_OP_BIND: u32 = 22;
+pub const QUOIT_OP_RECVMSG: u32 = 23;
+pub const QUOIT_OP_SENDMSG: u32 = 24;
+pub const QUOIT_OP_MULTICAST: u32 = 25;
 pub const QUOIT_OP_SOCKET_SET: u32 = 26;
+pub const QUOIT_DATAGRAM_MAX: u32 = 131072;
+pub const QUOIT_MULTICAST_JOIN: u32 = 1;
+pub const QUOIT_MULTICAST_LEAVE: u32 = 2;
 pub const QUOIT_READ_MAX: u32 = 1048576;
 pub const QUOIT_POLL_IN: u32 = 1;
 pub const QUOIT_POLL_OUT: u32 = 2;
@@ -309,6 +323,21 @@ pub struct quoit_listen_options {
     pub streams_max: u32,
     pub skew_percent: u32,
     pub reserved: u64,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct quoit_bind_options {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub reserved: u64,
+    pub peer: quoit_addr,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct quoit_packet_info {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub source: quoit_addr,
 }
 extern "C" {
     pub fn quoit_addr_parse(

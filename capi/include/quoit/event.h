@@ -44,7 +44,7 @@ typedef struct quoit_event {
 #define QUOIT_EVF_KEPT 0x8
 /* KEEP was asked but kept memory is at its cap: the bytes stay only until the next turn; copy them. */
 #define QUOIT_EVF_COPIED 0x10
-/* The datagram was longer than the buffer. */
+/* The datagram was longer than what was asked for: result is its length, len what is here. */
 #define QUOIT_EVF_TRUNC 0x20
 /* The socket had more bytes queued when this was received (a hint). */
 #define QUOIT_EVF_NONEMPTY 0x40

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* quoit/net.h: addresses, and what listen, connect, send and shutdown take. */
+/* quoit/net.h: addresses, and what listen, connect, bind, send and shutdown take. */
 #ifndef QUOIT_NET_H
 #define QUOIT_NET_H
 
@@ -62,6 +62,38 @@ typedef struct quoit_listen_options {
 /* Mask in a connect's arg: leave Nagle's algorithm on. */
 #define QUOIT_CONNECT_DELAY 0x1
 
+/* Options of bind. A peer whose family is 0 is none; with one the socket is connected: it takes what that peer sends and no other's. */
+typedef struct quoit_bind_options {
+    uint32_t struct_size;
+    uint32_t flags;
+    uint64_t reserved;
+    quoit_addr peer;
+} quoit_bind_options;
+
+/* Several sockets share the port (SO_REUSEPORT): one per worker, or many that join one group. */
+#define QUOIT_BIND_REUSEPORT 0x1
+/* IPv6 only (IPV6_V6ONLY); else an IPv6 socket on :: takes IPv4 too, its peers' addresses mapped (::ffff:a.b.c.d). */
+#define QUOIT_BIND_V6ONLY 0x2
+/* May send to broadcast addresses (SO_BROADCAST). */
+#define QUOIT_BIND_BROADCAST 0x4
+/* Remove an old Unix socket file at this path first. */
+#define QUOIT_BIND_UNLINK 0x8
+/* Each recvmsg tells where its datagram was sent to: a second quoit_addr behind the peer's. */
+#define QUOIT_BIND_PKTINFO 0x10
+/* The kernel may join datagrams of one peer (UDP_GRO): aux of a recvmsg is then the size of each but the last. */
+#define QUOIT_BIND_GRO 0x20
+
+/*
+ * Where a datagram leaves from, for a sendmsg's offset.
+ *   source   its address (port 0), and in `scope` the interface to leave by, 0 any; family 0: the address is the
+ *            kernel's choice, only the interface is given
+ */
+typedef struct quoit_packet_info {
+    uint32_t struct_size;
+    uint32_t flags;
+    quoit_addr source;
+} quoit_packet_info;
+
 /* A send's arg: more follows soon, the kernel may wait for it (MSG_MORE). */
 #define QUOIT_SEND_CORK 0x1
 
@@ -79,7 +111,7 @@ QUOIT_API quoit_status quoit_addr_parse(const char *text, uint32_t text_len, quo
 /* Writes the same form, NUL-terminated, into text; returns its length without the NUL, or -ENOSPC. Any thread. Since 0.1. */
 QUOIT_API quoit_status quoit_addr_text(const quoit_addr *addr, char *text, uint32_t capacity);
 
-/* The peer's and the local address of a stream, or the local one of a listener, into *out. Owner thread. Errors: as ops, getpeername(2). Since 0.1. */
+/* The peer's and the local address of a stream or datagram socket, or the local one of a listener, into *out. Owner thread. Errors: as ops, getpeername(2). Since 0.1. */
 QUOIT_API quoit_status quoit_peer_addr(quoit_worker *worker, quoit_handle handle, quoit_addr *out);
 QUOIT_API quoit_status quoit_local_addr(quoit_worker *worker, quoit_handle handle, quoit_addr *out);
 

@@ -43,7 +43,7 @@ typedef struct quoit_op {
 /* Flags of every opcode (where the opcode's text allows them). */
 /* Keep going: events with MORE until an error, the end, a cancel or a close. */
 #define QUOIT_OPF_MULTI 0x1
-/* Every buffer of a recv comes KEPT: it is the program's until released. */
+/* Every buffer of a recv or recvmsg comes KEPT: it is the program's until released. */
 #define QUOIT_OPF_KEEP 0x2
 /* Tell only failure. Refused together with BORROW. */
 #define QUOIT_OPF_QUIET 0x4
@@ -95,7 +95,7 @@ typedef struct quoit_op {
  * is told by QUOIT_EVF_EOF on the last event, with result 0 or with the last bytes.
  */
 #define QUOIT_OP_RECV 4
-/* recv pause, resume: target stream. No recv event comes between the two. Flags QUIET. -> 0 */
+/* recv pause, resume: target stream or datagram socket. No event of its receive comes between the two. Flags QUIET. -> 0 */
 #define QUOIT_OP_RECV_PAUSE 5
 #define QUOIT_OP_RECV_RESUME 6
 /*
@@ -110,7 +110,7 @@ typedef struct quoit_op {
 #define QUOIT_OP_SHUTDOWN 9
 /*
  * close: any handle but a worker or buffer. Ends every op of the object, then the handle; its event is the handle's
- * last. A stream first sends what is queued, then FIN, and discards input until the peer's FIN or timeout_ns (0: the
+ * last. A datagram socket first sends what is queued. A stream first sends what is queued, then FIN, and discards input until the peer's FIN or timeout_ns (0: the
  * worker's close_timeout_ns without progress). Flags ABORT, QUIET. An ABORT on an object that is closing hastens that; its own event is
  * QUOIT_E_CLOSING. -> 0, value unsent bytes
  */
@@ -158,11 +158,49 @@ typedef struct quoit_op {
 #define QUOIT_OP_KEEP 20
 /* release: target a kept buffer. Tells only failure. Releasing twice is QUOIT_E_STALE. */
 #define QUOIT_OP_RELEASE 21
+
+/*
+ * bind: makes a datagram socket, UDP or Unix by the family. addr -> quoit_addr to be bound to (len its size; port 0: a free one), arg2 ->
+ * quoit_bind_options or 0. With a peer in the options addr and len may be 0: then the kernel chooses the local address.
+ * Flags ARENA_SEND. -> 0, value datagram socket, aux the port that was bound. Errors: socket(2), bind(2), connect(2).
+ */
+#define QUOIT_OP_BIND 22
+/*
+ * recvmsg: target datagram socket, len most payload bytes an event may bring (0: what a receive buffer has room for beside the
+ * addresses, at least 1500; what needs more has a block of its own lent, up to QUOIT_DATAGRAM_MAX). Flags MULTI, KEEP. One may be armed per socket
+ * (else QUOIT_E_BUSY); recv pause and resume hold it as they hold a recv. -> length of the datagram; offset, len: its bytes;
+ * buffer; value: arena offset of the peer's quoit_addr in the same buffer (len 0 when it has no name), and 128 above it, with
+ * QUOIT_BIND_PKTINFO, the quoit_addr that the datagram was sent to, `scope` the interface it came by; aux: with QUOIT_BIND_GRO the
+ * size of each joined datagram, 0 when it is one. With QUOIT_EVF_TRUNC it was longer than len: result tells its whole length. Result 0 is an
+ * empty datagram, never the end. A peer that refused an earlier datagram of a connected socket ends the op: -ECONNREFUSED.
+ */
+#define QUOIT_OP_RECVMSG 23
+/*
+ * sendmsg: target datagram socket, payload as in send (also none: an empty datagram); arg: 0, or the size of segments: then each so many
+ * bytes are a datagram of their own (UDP only; one after the other where kernel or device cannot split them); arg2 -> quoit_addr of
+ * the peer, 0 when connected; offset -> quoit_packet_info or 0. Flags QUIET, BORROW, IOV, ARENA_SEND (arg2 and offset lie there too), ARENA_RECV: then
+ * without IOV arg2 is the buffer, as in send, and a socket that is not connected answers who sent these bytes; with IOV arg2 is the peer.
+ * -> bytes, or an error with value = bytes that did leave. -ENOBUFS: send_limit reached; -EMSGSIZE: too long for a datagram; -EDESTADDRREQ: no
+ * peer; -ECONNREFUSED: an earlier datagram was refused, this one did not leave.
+ */
+#define QUOIT_OP_SENDMSG 24
+/*
+ * multicast: target UDP socket, addr -> quoit_addr of the group (len its size; `scope` the interface, 0 the kernel's choice; port 0), arg
+ * QUOIT_MULTICAST_*. Flags QUIET, ARENA_SEND. -> 0. Errors: -EADDRINUSE: joined already, -EADDRNOTAVAIL: not joined, ip(7), ipv6(7).
+ */
+#define QUOIT_OP_MULTICAST 25
 /*
  * socket set: target stream or listener, arg QUOIT_SOCKET_* (quoit/socket.h), offset the value. Takes effect at once, also on what is
  * queued. Flags QUIET. -> 0. Errors: QUOIT_E_FIELD (no such option of this type, or not its value), setsockopt(2).
  */
 #define QUOIT_OP_SOCKET_SET 26
+
+/* Most payload bytes one recvmsg may bring: more than any datagram has. */
+#define QUOIT_DATAGRAM_MAX 131072
+
+/* A multicast's arg. */
+#define QUOIT_MULTICAST_JOIN 1
+#define QUOIT_MULTICAST_LEAVE 2
 
 /* Most bytes one lent file read may bring. */
 #define QUOIT_READ_MAX 1048576
