@@ -56,3 +56,11 @@ if(quoit_torture_sources)
     add_executable(quoit-torture ${quoit_torture_sources})
     target_link_libraries(quoit-torture PRIVATE quoit_flags quoit_test_support quoit)
 endif()
+
+# Connections opened, closed and killed: ./dev churn.
+if(EXISTS "${PROJECT_SOURCE_DIR}/tests/churn/server.c")
+    add_executable(quoit-churn-server "${PROJECT_SOURCE_DIR}/tests/churn/server.c")
+    target_link_libraries(quoit-churn-server PRIVATE quoit_flags quoit)
+    add_executable(quoit-churn-client "${PROJECT_SOURCE_DIR}/tests/churn/client.c")
+    target_link_libraries(quoit-churn-client PRIVATE quoit_flags)
+endif()

@@ -102,6 +102,10 @@ def torture() -> Iterator[Suite]:
     yield Suite("torture", "c", [[PYTHON, "tools/torture/run.py", "--short"]], timeout=400)
 
 
+def churn() -> Iterator[Suite]:
+    yield Suite("churn", "c", [[PYTHON, "tools/churn/run.py", "--short"]], timeout=400)
+
+
 def checks() -> Iterator[Suite]:
     yield Suite("deps", "all", [[PYTHON, "tests/deps/check.py"]])
     yield Suite("headers", "all", [[PYTHON, "tests/headers/check.py"]])
@@ -155,7 +159,7 @@ def abi() -> Iterator[Suite]:
 
 
 def all_suites() -> list[Suite]:
-    found = [*checks(), *unit("dev"), *conformance("dev"), *matrix(), *torture()]
+    found = [*checks(), *unit("dev"), *conformance("dev"), *matrix(), *torture(), *churn()]
     found += [*pytest("python", "bindings/python/tests", "python"), *go(), *rust()]
     found += [*pytest("cross", "tests/cross", "all", slow=True), *abi()]
     for preset, sanitizer in SANITIZERS.items():
