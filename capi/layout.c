@@ -37,7 +37,7 @@ typedef struct constant {
 #define TYPE_NAME(x) \
     _Generic((x), char: "char", int8_t: "int8_t", uint8_t: "uint8_t", int16_t: "int16_t", uint16_t: "uint16_t", \
              int32_t: "int32_t", uint32_t: "uint32_t", int64_t: "int64_t", uint64_t: "uint64_t", \
-             float: "float", double: "double")
+             float: "float", double: "double", quoit_addr: "quoit_addr")
 #define AT(s, f) (((s *)0)->f)
 #define ONE(s, f) {#f, TYPE_NAME(AT(s, f)), offsetof(s, f), sizeof AT(s, f), 1}
 #define MANY(s, f) {#f, TYPE_NAME(AT(s, f)[0]), offsetof(s, f), sizeof AT(s, f), COUNT(AT(s, f))}
@@ -73,6 +73,15 @@ static const field quoit_listen_options_fields[] = {
     ONE(quoit_listen_options, struct_size), ONE(quoit_listen_options, flags),
     ONE(quoit_listen_options, streams_max), ONE(quoit_listen_options, skew_percent),
     ONE(quoit_listen_options, reserved),
+};
+
+static const field quoit_bind_options_fields[] = {
+    ONE(quoit_bind_options, struct_size), ONE(quoit_bind_options, flags),
+    ONE(quoit_bind_options, reserved), ONE(quoit_bind_options, peer),
+};
+
+static const field quoit_packet_info_fields[] = {
+    ONE(quoit_packet_info, struct_size), ONE(quoit_packet_info, flags), ONE(quoit_packet_info, source),
 };
 
 static const field quoit_op_fields[] = {
@@ -129,7 +138,8 @@ static const field quoit_stats_fields[] = {
 
 static const layout layouts[] = {
     LAYOUT(quoit_iov, "frozen"), LAYOUT(quoit_event, "frozen"), LAYOUT(quoit_batch, "grown"),
-    LAYOUT(quoit_addr, "frozen"), LAYOUT(quoit_listen_options, "grown"), LAYOUT(quoit_op, "frozen"),
+    LAYOUT(quoit_addr, "frozen"), LAYOUT(quoit_listen_options, "grown"),
+    LAYOUT(quoit_bind_options, "grown"), LAYOUT(quoit_packet_info, "grown"), LAYOUT(quoit_op, "frozen"),
     LAYOUT(quoit_call, "grown"), LAYOUT(quoit_probe_entry, "frozen"),
     LAYOUT(quoit_runtime_options, "grown"), LAYOUT(quoit_worker_options, "grown"),
     LAYOUT(quoit_stats, "grown"),
@@ -150,10 +160,13 @@ static const char quoit_log_family[] = "QUOIT_LOG";
 static const char quoit_family_family[] = "QUOIT_FAMILY";
 static const char quoit_listen_family[] = "QUOIT_LISTEN";
 static const char quoit_connect_family[] = "QUOIT_CONNECT";
+static const char quoit_bind_family[] = "QUOIT_BIND";
 static const char quoit_send_family[] = "QUOIT_SEND";
 static const char quoit_shutdown_family[] = "QUOIT_SHUTDOWN";
 static const char quoit_opf_family[] = "QUOIT_OPF";
 static const char quoit_op_family[] = "QUOIT_OP";
+static const char quoit_datagram_family[] = "QUOIT_DATAGRAM";
+static const char quoit_multicast_family[] = "QUOIT_MULTICAST";
 static const char quoit_read_family[] = "QUOIT_READ";
 static const char quoit_poll_family[] = "QUOIT_POLL";
 static const char quoit_call_family[] = "QUOIT_CALL";
@@ -177,6 +190,7 @@ static const constant constants[] = {
     {quoit_handle_family, "QUOIT_HANDLE_TIMER", QUOIT_HANDLE_TIMER},
     {quoit_handle_family, "QUOIT_HANDLE_POLL", QUOIT_HANDLE_POLL},
     {quoit_handle_family, "QUOIT_HANDLE_BUFFER", QUOIT_HANDLE_BUFFER},
+    {quoit_handle_family, "QUOIT_HANDLE_DATAGRAM", QUOIT_HANDLE_DATAGRAM},
     {quoit_ok_family, "QUOIT_OK", QUOIT_OK}, {quoit_e_family, "QUOIT_E_ARGUMENT", QUOIT_E_ARGUMENT},
     {quoit_e_family, "QUOIT_E_STRUCT_SIZE", QUOIT_E_STRUCT_SIZE},
     {quoit_e_family, "QUOIT_E_FLAGS", QUOIT_E_FLAGS}, {quoit_e_family, "QUOIT_E_FIELD", QUOIT_E_FIELD},
@@ -251,6 +265,12 @@ static const constant constants[] = {
     {quoit_listen_family, "QUOIT_LISTEN_FREEBIND", QUOIT_LISTEN_FREEBIND},
     {quoit_listen_family, "QUOIT_LISTEN_DEFER_ACCEPT", QUOIT_LISTEN_DEFER_ACCEPT},
     {quoit_connect_family, "QUOIT_CONNECT_DELAY", QUOIT_CONNECT_DELAY},
+    {quoit_bind_family, "QUOIT_BIND_REUSEPORT", QUOIT_BIND_REUSEPORT},
+    {quoit_bind_family, "QUOIT_BIND_V6ONLY", QUOIT_BIND_V6ONLY},
+    {quoit_bind_family, "QUOIT_BIND_BROADCAST", QUOIT_BIND_BROADCAST},
+    {quoit_bind_family, "QUOIT_BIND_UNLINK", QUOIT_BIND_UNLINK},
+    {quoit_bind_family, "QUOIT_BIND_PKTINFO", QUOIT_BIND_PKTINFO},
+    {quoit_bind_family, "QUOIT_BIND_GRO", QUOIT_BIND_GRO},
     {quoit_send_family, "QUOIT_SEND_CORK", QUOIT_SEND_CORK},
     {quoit_shutdown_family, "QUOIT_SHUTDOWN_RECV", QUOIT_SHUTDOWN_RECV},
     {quoit_shutdown_family, "QUOIT_SHUTDOWN_SEND", QUOIT_SHUTDOWN_SEND},
@@ -288,7 +308,14 @@ static const constant constants[] = {
     {quoit_op_family, "QUOIT_OP_OFFLOAD", QUOIT_OP_OFFLOAD},
     {quoit_op_family, "QUOIT_OP_KEEP", QUOIT_OP_KEEP},
     {quoit_op_family, "QUOIT_OP_RELEASE", QUOIT_OP_RELEASE},
+    {quoit_op_family, "QUOIT_OP_BIND", QUOIT_OP_BIND},
+    {quoit_op_family, "QUOIT_OP_RECVMSG", QUOIT_OP_RECVMSG},
+    {quoit_op_family, "QUOIT_OP_SENDMSG", QUOIT_OP_SENDMSG},
+    {quoit_op_family, "QUOIT_OP_MULTICAST", QUOIT_OP_MULTICAST},
     {quoit_op_family, "QUOIT_OP_SOCKET_SET", QUOIT_OP_SOCKET_SET},
+    {quoit_datagram_family, "QUOIT_DATAGRAM_MAX", QUOIT_DATAGRAM_MAX},
+    {quoit_multicast_family, "QUOIT_MULTICAST_JOIN", QUOIT_MULTICAST_JOIN},
+    {quoit_multicast_family, "QUOIT_MULTICAST_LEAVE", QUOIT_MULTICAST_LEAVE},
     {quoit_read_family, "QUOIT_READ_MAX", QUOIT_READ_MAX},
     {quoit_poll_family, "QUOIT_POLL_IN", QUOIT_POLL_IN},
     {quoit_poll_family, "QUOIT_POLL_OUT", QUOIT_POLL_OUT},

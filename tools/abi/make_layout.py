@@ -51,7 +51,7 @@ typedef struct constant {
 #define TYPE_NAME(x) \\
     _Generic((x), char: "char", int8_t: "int8_t", uint8_t: "uint8_t", int16_t: "int16_t", uint16_t: "uint16_t", \\
              int32_t: "int32_t", uint32_t: "uint32_t", int64_t: "int64_t", uint64_t: "uint64_t", \\
-             float: "float", double: "double")
+             float: "float", double: "double", quoit_addr: "quoit_addr")
 #define AT(s, f) (((s *)0)->f)
 #define ONE(s, f) {#f, TYPE_NAME(AT(s, f)), offsetof(s, f), sizeof AT(s, f), 1}
 #define MANY(s, f) {#f, TYPE_NAME(AT(s, f)[0]), offsetof(s, f), sizeof AT(s, f), COUNT(AT(s, f))}
