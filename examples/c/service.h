@@ -71,7 +71,7 @@ static void parse_options(int argc, char **argv, int first, quoit_worker_options
 }
 
 /* SIGTERM and SIGINT become readable: the worker polls them like any other descriptor. */
-static int block_signals(void) {
+static inline int block_signals(void) {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
@@ -80,10 +80,9 @@ static int block_signals(void) {
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void service_open(service *s, int argc, char **argv, int first) {
+static void service_create(service *s, int argc, char **argv, int first) {
     quoit_worker_options options = {.struct_size = sizeof options};
     parse_options(argc, argv, first, &options);
-    s->signals = block_signals();
     quoit_status status = quoit_addr_parse(argv[1], (uint32_t)strlen(argv[1]), &s->addr);
     if (status < 0)
         die(argv[1], status);
@@ -92,6 +91,11 @@ static void service_open(service *s, int argc, char **argv, int first) {
     if ((status = quoit_worker_create(s->runtime, &options, &s->worker)) < 0)
         die("quoit_worker_create", status);
     s->batch = quoit_worker_batch(s->worker);
+}
+
+static inline void service_open(service *s, int argc, char **argv, int first) {
+    s->signals = block_signals();
+    service_create(s, argc, argv, first);
     ask(s, (quoit_op){
                .opcode = QUOIT_OP_POLL, .offset = s->signals, .arg = QUOIT_POLL_IN, .user_data = TAG_SIGNAL});
 }
@@ -104,7 +108,7 @@ static void service_listen(service *s) {
 }
 
 /* The events every service has; false if this one is the service's own. */
-static int common_event(service *s, const quoit_event *e) {
+static inline int common_event(service *s, const quoit_event *e) {
     char text[160];
     quoit_addr addr;
     switch (e->user_data) {
@@ -128,7 +132,7 @@ static int common_event(service *s, const quoit_event *e) {
     }
 }
 
-static void report(const service *s) {
+static inline void report(const service *s) {
     static const char *const drivers[] = {"auto",       "uring",       "uring-defer",
                                           "uring-coop", "uring-plain", "epoll"};
     quoit_stats st = {.struct_size = sizeof st};
@@ -149,7 +153,7 @@ static void report(const service *s) {
     printf("\"leaked\":%" PRIu64 "}}\n", st.leaked);
 }
 
-static int service_run(service *s, quoit_batch_fn on_batch) {
+static inline int service_run(service *s, quoit_batch_fn on_batch) {
     quoit_status status = quoit_run(s->worker, on_batch, s);
     report(s);
     quoit_worker_destroy(s->worker);

@@ -73,7 +73,7 @@ typedef struct qt_stream {
     bool fin_sent;
     bool patient; /* its close names no time */
     bool auto_nodelay;
-    bool resets; /* an abort is a RST */
+    bool resets;       /* an abort is a RST */
     bool accepted;     /* a drain waits for it */
     uint64_t listener; /* that accepted it; it may be gone */
 } qt_stream;
@@ -203,7 +203,7 @@ void qt_silence_init(qt_stream *s);
 void qt_silence_begin(qt_stream *s); /* bytes came, and the request that brought them waits on */
 void qt_silence_end(qt_stream *s);
 
-void qt_recv_drop(qt_stream *s);                           /* closing: give back what is held */
+void qt_recv_drop(qt_stream *s); /* closing: give back what is held */
 void qt_starved_rearm(qt_worker *w);
 
 /* datagram.c */

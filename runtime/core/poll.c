@@ -121,10 +121,11 @@ static bool start(qt_worker *w, const quoit_op *op, int fd, uint32_t theirs) {
     p->req = req;
     req->owner = p;
     req->op_flags = theirs;
-    if (multi)
+    if (multi) {
         poll->object.reqs++;
-    if (op->flags & QUOIT_OPF_ARMED)
-        qt_pending_event(p, 0)->value = poll->object.handle;
+        if (op->flags & QUOIT_OPF_ARMED)
+            qt_pending_event(p, 0)->value = poll->object.handle;
+    }
     qt_submit(w, req);
     return true;
 }

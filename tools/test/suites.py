@@ -106,6 +106,10 @@ def churn() -> Iterator[Suite]:
     yield Suite("churn", "c", [[PYTHON, "tools/churn/run.py", "--short"]], timeout=400)
 
 
+def drain() -> Iterator[Suite]:
+    yield Suite("drain", "c", [[PYTHON, "tools/drain/run.py"]], timeout=300)
+
+
 def checks() -> Iterator[Suite]:
     yield Suite("deps", "all", [[PYTHON, "tests/deps/check.py"]])
     yield Suite("headers", "all", [[PYTHON, "tests/headers/check.py"]])
@@ -159,7 +163,7 @@ def abi() -> Iterator[Suite]:
 
 
 def all_suites() -> list[Suite]:
-    found = [*checks(), *unit("dev"), *conformance("dev"), *matrix(), *torture(), *churn()]
+    found = [*checks(), *unit("dev"), *conformance("dev"), *matrix(), *torture(), *churn(), *drain()]
     found += [*pytest("python", "bindings/python/tests", "python"), *go(), *rust()]
     found += [*pytest("cross", "tests/cross", "all", slow=True), *abi()]
     for preset, sanitizer in SANITIZERS.items():
