@@ -4,9 +4,11 @@
 use crate::error::{check, Error, Result};
 use crate::ops::Plain;
 use quoit_sys as sys;
-use std::ffi::c_char;
+use std::ffi::{c_char, OsStr};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// An address to listen on or connect to. Reads and writes `127.0.0.1:80`, `[::1]:80`, `unix:/path` and `unix:@abstract`.
@@ -15,12 +17,36 @@ pub struct Addr {
     pub(crate) raw: sys::quoit_addr,
 }
 
+/// The longest path that a socket address holds, with room for the NUL after it.
+const UNIX_MAX: usize = 107;
+
 const EMPTY: sys::quoit_addr =
     sys::quoit_addr { family: 0, port: 0, scope: 0, flowinfo: 0, len: 0, bytes: [0; 112] };
 
 impl Addr {
     pub(crate) fn empty() -> Addr {
         Addr { raw: EMPTY }
+    }
+
+    /// The address of a Unix socket: a path of 1 to 107 bytes; a leading NUL names an abstract socket.
+    pub fn unix(path: impl AsRef<Path>) -> Result<Addr> {
+        let path = path.as_ref().as_os_str().as_bytes();
+        let is_abstract = path.first() == Some(&0);
+        if path.is_empty() || path.len() > UNIX_MAX || (!is_abstract && path.contains(&0)) {
+            return Err(Error::ARGUMENT);
+        }
+        let mut raw = EMPTY;
+        raw.family = sys::QUOIT_FAMILY_UNIX as u16;
+        raw.len = path.len() as u32;
+        raw.bytes[..path.len()].copy_from_slice(path);
+        Ok(Addr { raw })
+    }
+
+    /// The path of a Unix socket, with a leading NUL if it is abstract; none for other families and for sockets without name.
+    pub fn to_path(&self) -> Option<PathBuf> {
+        let path = self.raw.bytes.get(..self.raw.len as usize)?;
+        let is_unix = u32::from(self.raw.family) == sys::QUOIT_FAMILY_UNIX && !path.is_empty();
+        is_unix.then(|| PathBuf::from(OsStr::from_bytes(path)))
     }
 
     /// The port; 0 for Unix sockets.

@@ -47,6 +47,8 @@ impl Error {
     pub const CLOSED: Error = Error { status: sys::QUOIT_E_CLOSED };
     /// The forced driver cannot be had here.
     pub const DRIVER: Error = Error { status: sys::QUOIT_E_DRIVER };
+    /// Something else must end, or be asked about, first.
+    pub const BUSY: Error = Error { status: sys::QUOIT_E_BUSY };
     /// An argument is out of range.
     pub const ARGUMENT: Error = Error { status: sys::QUOIT_E_ARGUMENT };
 

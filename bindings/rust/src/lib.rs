@@ -81,7 +81,7 @@ pub use handle::{Handle, HandleKind};
 pub use ops::Ops;
 pub use options::{ListenOptions, Message, OpenOptions};
 pub use quoit_sys as sys;
-pub use rt::{fs, net, time};
+pub use rt::{fs, net, spawn, spawn_on, sync, time, JoinError, JoinHandle, RemoteHandle};
 pub use runtime::{Driver, Runtime, RuntimeBuilder};
 pub use stats::{probe, Probe, ProbeState, Stats};
 pub use thread::WorkerThread;

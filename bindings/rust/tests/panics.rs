@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A panic in a program's code stops the worker cleanly and goes on in the caller.
+//! A panic in a program's code never crosses into C: in a task it is the task's end, elsewhere it stops the worker cleanly and
+//! goes on in the caller.
 
 mod common;
 
@@ -45,25 +46,58 @@ fn in_a_callback_on_a_thread_of_the_library() {
 }
 
 #[test]
-fn in_a_task() {
+fn in_a_task_it_is_the_tasks_end() {
     on_each_driver(|runtime| {
         let mut executor = runtime.worker().executor().expect("an executor");
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            executor.block_on(async {
-                let listener = Listener::bind("127.0.0.1:0").await?;
-                let _near = Stream::connect(listener.local_addr()?).await?;
-                let far = listener.accept().await?;
-                rt::spawn(async move { far.recv().await.map(|_| ()) });
-                rt::spawn(async {
-                    time::sleep(Duration::from_millis(2)).await.expect("a timer");
-                    panic!("in a task");
-                });
-                time::sleep(Duration::from_secs(1000)).await
+        let outcome = executor.block_on(async {
+            let listener = Listener::bind("127.0.0.1:0").await?;
+            let near = Stream::connect(listener.local_addr()?).await?;
+            let far = listener.accept().await?;
+            let other =
+                rt::spawn(async move { far.recv().await.map(|lease| lease.map(|lease| lease.to_vec())) });
+            let end = rt::spawn(async {
+                time::sleep(Duration::from_millis(2)).await.expect("a timer");
+                panic!("in a task");
             })
-        }));
-        assert_eq!(message(outcome.expect_err("the panic goes on")), "in a task");
-        let closed = executor.block_on(async {}).expect_err("the worker was stopped");
-        assert_eq!(closed, Error::CLOSED);
+            .await;
+            let error = end.expect_err("it panicked");
+            assert!(error.is_panic() && !error.is_cancelled());
+            assert_eq!(error.to_string(), "the task panicked: in a task");
+            assert_eq!(message(error.into_panic().expect("it panicked")), "in a task");
+            // One that nobody waits for ends alone too.
+            drop(rt::spawn(async { panic!("unheard") }));
+            near.send("still served").await.0?;
+            assert_eq!(other.await??.as_deref(), Some(&b"still served"[..]));
+            Result::Ok(())
+        });
+        outcome.expect("the worker goes on").expect("no error");
+        assert_eq!(executor.block_on(async { 5 }), Ok(5), "and takes more");
+    });
+}
+
+struct PanicsOnDrop;
+
+impl Drop for PanicsOnDrop {
+    fn drop(&mut self) {
+        panic!("in a drop");
+    }
+}
+
+#[test]
+fn in_the_drop_of_a_task() {
+    on_each_driver(|runtime| {
+        let mut executor = runtime.worker().executor().expect("an executor");
+        let outcome = executor.block_on(async {
+            let held = PanicsOnDrop;
+            let end = rt::spawn(async move {
+                let _held = held;
+                rt::nop().await
+            })
+            .await;
+            assert_eq!(message(end.expect_err("it panicked").into_panic().expect("a panic")), "in a drop");
+            rt::nop().await
+        });
+        assert_eq!(outcome, Ok(Ok(())));
     });
 }
 

@@ -2,7 +2,7 @@
 //! The heart of an executor: it turns the worker, gives each event to the operation that it answers, and runs the tasks that
 //! this woke.
 
-use super::slots::{Done, Owned, Sink, Slots};
+use super::slots::{Done, Left, Sink, Slots};
 use super::task::Tasks;
 use super::waker;
 use crate::error::{Error, Result};
@@ -190,16 +190,17 @@ impl Core {
         match finished {
             Some(Ok(waker)) => waker.into_iter().for_each(std::task::Waker::wake),
             // Nobody waits any more. What the op owned ends here, after the slots are free again.
-            Some(Err(owned)) => {
-                drop::<Owned>(owned);
-                self.discard(&event);
-            }
+            Some(Err(left)) => self.discard(left, &event),
             None => {}
         }
     }
 
-    /// An object that an abandoned op has made all the same is closed.
-    pub(crate) fn discard(&self, event: &sys::quoit_event) {
+    /// An abandoned op has ended: its memory is freed, its heir is told, and an object that it has made all the same is closed.
+    pub(crate) fn discard(&self, left: Left, event: &sys::quoit_event) {
+        drop(left.owned);
+        if let Some((heir, number)) = left.heir {
+            heir.ended(number, event);
+        }
         let makes = matches!(event.kind, sys::QUOIT_OP_CONNECT | sys::QUOIT_OP_OPEN | sys::QUOIT_OP_LISTEN);
         if makes && event.result >= 0 && event.value != 0 {
             self.close(Handle::from_raw(event.value), true);
@@ -214,9 +215,9 @@ impl Core {
         }
         self.wake(Tasks::ROOT);
         loop {
-            for task in waker::take_remote(self.number()) {
-                self.wake(task);
-            }
+            let (woken, spawns) = waker::take_remote(self.number());
+            woken.into_iter().for_each(|task| _ = self.wake(task));
+            spawns.into_iter().for_each(|spawn| spawn(self));
             if let Some(value) = self.run_ready(root.as_mut()) {
                 // What the end of the root asked for goes out; what it was lent ends. An error is for the next call.
                 self.turn(0).ok();

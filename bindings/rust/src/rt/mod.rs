@@ -7,16 +7,21 @@
 
 mod core;
 pub mod fs;
+mod join;
 mod lease;
 pub mod net;
 mod op;
+mod remote;
 mod slots;
+pub mod sync;
 mod task;
 pub mod time;
 mod unblock;
 mod waker;
 
+pub use join::JoinError;
 pub use lease::{Chunk, Lease, SendBuf};
+pub use remote::{spawn_on, RemoteHandle};
 pub use task::{spawn, yield_now, JoinHandle};
 pub use unblock::{native, unblock};
 
@@ -46,7 +51,8 @@ impl Executor {
 
     /// Runs a future, and the tasks that it spawns, until the future is done. Tasks that are left go on in the next call.
     ///
-    /// If the future or a task panics, all tasks are dropped, the worker is stopped, and the panic goes on here.
+    /// If the future panics, all tasks are dropped, the worker is stopped, and the panic goes on here. A task that panics ends
+    /// alone.
     ///
     /// # Errors
     /// `QUOIT_E_REENTER` inside of another `block_on` of this thread; `QUOIT_E_CLOSED` when the worker has been stopped.

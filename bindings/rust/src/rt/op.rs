@@ -2,7 +2,7 @@
 //! One operation as a future. Dropping it cancels the operation; its memory stays in its slot until the last event.
 
 use super::core::Core;
-use super::slots::{Done, Owned, Slots};
+use super::slots::{Done, Heir, Owned, Slots};
 use crate::error::{check_event, Error, Result};
 use crate::handle::Handle;
 use crate::ops::op;
@@ -18,11 +18,14 @@ pub(crate) struct Op {
     opcode: u32,
     target: Handle,
     state: State,
+    /// Who is told the end if the future is dropped before it.
+    heir: Option<(Rc<dyn Heir>, u64)>,
 }
 
 enum State {
     Started(u64),
-    Refused(Error),
+    /// Never handed over: its memory comes back with the error.
+    Refused(Error, Owned),
     Taken,
 }
 
@@ -53,14 +56,32 @@ impl Op {
         owned: Owned,
         push: impl FnOnce(sys::quoit_op),
     ) -> Op {
-        let state = if core.is_closed() {
-            State::Refused(Error::CLOSED)
-        } else {
-            op.user_data = core.slots().borrow_mut().insert_once(owned);
-            push(op);
-            State::Started(op.user_data)
-        };
-        Op { core: Rc::clone(core), opcode: op.opcode, target: Handle::from_raw(op.target), state }
+        if core.is_closed() {
+            return Op::refused(core, op, owned, Error::CLOSED);
+        }
+        op.user_data = core.slots().borrow_mut().insert_once(owned);
+        push(op);
+        Op::in_state(core, op, State::Started(op.user_data))
+    }
+
+    /// One that ends with an error at once, and gives the memory back.
+    pub(crate) fn refused(core: &Rc<Core>, op: sys::quoit_op, owned: Owned, error: Error) -> Op {
+        Op::in_state(core, op, State::Refused(error, owned))
+    }
+
+    fn in_state(core: &Rc<Core>, op: sys::quoit_op, state: State) -> Op {
+        let (core, target) = (Rc::clone(core), Handle::from_raw(op.target));
+        Op { core, opcode: op.opcode, target, state, heir: None }
+    }
+
+    /// True until its end has been taken, if it was handed over at all.
+    pub(crate) fn is_started(&self) -> bool {
+        matches!(self.state, State::Started(_))
+    }
+
+    /// When this is dropped, the heir is told the end, now or when it comes.
+    pub(crate) fn leave_to(&mut self, heir: Rc<dyn Heir>, number: u64) {
+        self.heir = Some((heir, number));
     }
 
     /// Asks it to end by its user_data, which no other operation has.
@@ -77,9 +98,12 @@ impl Future for Op {
     type Output = (Owned, Done);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(Owned, Done)> {
-        let end = match self.state {
-            State::Started(key) => self.core.slots().borrow_mut().take(key, context.waker()),
-            State::Refused(error) => Some((Owned::None, Slots::refused(self.opcode, error))),
+        let end = match std::mem::replace(&mut self.state, State::Taken) {
+            State::Started(key) => {
+                self.state = State::Started(key);
+                self.core.slots().borrow_mut().take(key, context.waker())
+            }
+            State::Refused(error, owned) => Some((owned, Slots::refused(self.opcode, error))),
             State::Taken => panic!("quoit: an operation was polled after its end"),
         };
         match end {
@@ -95,12 +119,10 @@ impl Future for Op {
 impl Drop for Op {
     fn drop(&mut self) {
         let State::Started(key) = self.state else { return };
-        let ended = self.core.slots().borrow_mut().abandon(key);
+        let heir = self.heir.take();
+        let ended = self.core.slots().borrow_mut().abandon(key, heir);
         match ended {
-            Some((owned, done)) => {
-                drop(owned);
-                self.core.discard(&done.event);
-            }
+            Some((left, done)) => self.core.discard(left, &done.event),
             None => self.cancel(key),
         }
     }

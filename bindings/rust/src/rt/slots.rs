@@ -28,6 +28,17 @@ pub(crate) trait Sink {
     fn event(&self, core: &Core, event: &sys::quoit_event);
 }
 
+/// Is told how an operation ended whose future was dropped.
+pub(crate) trait Heir {
+    fn ended(&self, number: u64, event: &sys::quoit_event);
+}
+
+/// What a dropped future leaves: the memory, and who wants to know the end.
+pub(crate) struct Left {
+    pub(crate) owned: Owned,
+    pub(crate) heir: Option<(Rc<dyn Heir>, u64)>,
+}
+
 /// A last event, and the turn that brought it.
 #[derive(Clone, Copy)]
 pub(crate) struct Done {
@@ -40,7 +51,7 @@ enum State {
     Waiting(Owned, Option<Waker>),
     Done(Owned, Done),
     /// The future is gone; the memory waits for the last event.
-    Abandoned(Owned),
+    Abandoned(Left),
     Many(Rc<dyn Sink>),
 }
 
@@ -107,18 +118,18 @@ impl Slots {
     }
 
     /// Notes the last event: gives who is to be woken, or the memory of an abandoned operation, which then ends.
-    pub(crate) fn finish(&mut self, key: u64, done: Done) -> Option<Result<Option<Waker>, Owned>> {
+    pub(crate) fn finish(&mut self, key: u64, done: Done) -> Option<Result<Option<Waker>, Left>> {
         let slot = self.at(key)?;
         match replace(&mut slot.state, State::Free) {
             State::Waiting(owned, waker) => {
                 slot.state = State::Done(owned, done);
                 Some(Ok(waker))
             }
-            State::Abandoned(owned) => {
+            State::Abandoned(left) => {
                 // Put back, so that it is freed by the one rule for it.
-                slot.state = State::Abandoned(Owned::None);
+                slot.state = State::Abandoned(Left { owned: Owned::None, heir: None });
                 self.free(key);
-                Some(Err(owned))
+                Some(Err(left))
             }
             other => {
                 slot.state = other;
@@ -147,17 +158,17 @@ impl Slots {
     }
 
     /// The future is dropped. If the operation has ended, its memory and event come back; else the slot keeps the memory.
-    pub(crate) fn abandon(&mut self, key: u64) -> Option<(Owned, Done)> {
+    pub(crate) fn abandon(&mut self, key: u64, heir: Option<(Rc<dyn Heir>, u64)>) -> Option<(Left, Done)> {
         let slot = self.at(key)?;
         match replace(&mut slot.state, State::Free) {
             State::Waiting(owned, _) => {
-                slot.state = State::Abandoned(owned);
+                slot.state = State::Abandoned(Left { owned, heir });
                 None
             }
             state => {
                 slot.state = state;
                 match self.free(key) {
-                    State::Done(owned, done) => Some((owned, done)),
+                    State::Done(owned, done) => Some((Left { owned, heir }, done)),
                     _ => None,
                 }
             }
@@ -167,7 +178,7 @@ impl Slots {
     /// Ends the table. Without a last event for each, the kernel or a native call may still use the memory: it is leaked.
     pub(crate) fn end(self, drained: bool) {
         for slot in self.slots {
-            if let State::Waiting(owned, _) | State::Abandoned(owned) = slot.state {
+            if let State::Waiting(owned, _) | State::Abandoned(Left { owned, .. }) = slot.state {
                 if !drained {
                     std::mem::forget(owned);
                 }
@@ -197,10 +208,13 @@ mod tests {
         let mut slots = Slots::default();
         let key = slots.insert_once(Owned::Shared(Arc::clone(&bytes)));
         assert!(slots.take(key, Waker::noop()).is_none());
-        assert!(slots.abandon(key).is_none(), "under way: the slot keeps the memory");
+        assert!(slots.abandon(key, None).is_none(), "under way: the slot keeps the memory");
         assert_eq!(Arc::strong_count(&bytes), 2);
         let ended = slots.finish(key, done(-125));
-        assert!(matches!(ended, Some(Err(Owned::Shared(_)))), "the memory comes out with the last event");
+        assert!(
+            matches!(ended, Some(Err(Left { owned: Owned::Shared(_), .. }))),
+            "the memory comes out with the last event"
+        );
         drop(ended);
         assert_eq!(Arc::strong_count(&bytes), 1);
         assert!(slots.finish(key, done(0)).is_none(), "a key is good for one operation");
@@ -226,7 +240,7 @@ mod tests {
             let key = slots.insert_once(Owned::None);
             assert!(key != 0 && keys.insert(key), "{key} came before");
             slots.finish(key, done(0));
-            assert!(slots.abandon(key).is_some());
+            assert!(slots.abandon(key, None).is_some());
         }
         assert_eq!(slots.slots.len(), 1, "slots are used again");
     }

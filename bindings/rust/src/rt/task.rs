@@ -2,12 +2,13 @@
 //! Tasks: futures that run beside the root one, named by a small index.
 
 use super::core::{current, Core};
+use super::join::JoinError;
 use super::waker::TASKS_MAX;
-use crate::error::{Error, Result};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{poll_fn, Future};
 use std::mem::replace;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
@@ -124,13 +125,13 @@ impl Tasks {
 
 /// What a task and those who wait for it share.
 struct Shared<T> {
-    end: RefCell<Option<Result<T>>>,
-    ended: std::cell::Cell<bool>,
+    end: RefCell<Option<Result<T, JoinError>>>,
+    ended: Cell<bool>,
     waiting: RefCell<Option<Waker>>,
 }
 
 impl<T> Shared<T> {
-    fn finish(&self, end: Result<T>) {
+    fn finish(&self, end: Result<T, JoinError>) {
         if !self.ended.replace(true) {
             *self.end.borrow_mut() = Some(end);
             let waiting = self.waiting.borrow_mut().take();
@@ -144,7 +145,23 @@ struct Finish<T>(Rc<Shared<T>>);
 
 impl<T> Drop for Finish<T> {
     fn drop(&mut self) {
-        self.0.finish(Err(Error::CANCELED));
+        self.0.finish(Err(JoinError::cancelled()));
+    }
+}
+
+/// Polls a future; a panic in it is its end.
+pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, JoinError> {
+    let mut future = Box::pin(future);
+    let end = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+        Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
+        Ok(Poll::Pending) => Poll::Pending,
+        Err(panic) => Poll::Ready(Err(JoinError::panicked(panic))),
+    })
+    .await;
+    // What a future that panicked holds may panic when it is dropped; the first panic is the one to tell.
+    match catch_unwind(AssertUnwindSafe(|| drop(future))) {
+        Err(panic) if end.is_ok() => Err(JoinError::panicked(panic)),
+        _ => end,
     }
 }
 
@@ -156,7 +173,8 @@ pub struct JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Drops the task's future; who waits for it gets `ECANCELED`. A task that has ended is left as it is.
+    /// Drops the task's future; who waits for it gets an error that [is cancelled](JoinError::is_cancelled). A task that has
+    /// ended is left as it is.
     pub fn abort(&self) {
         if self.shared.ended.get() {
             return;
@@ -173,16 +191,13 @@ impl<T> JoinHandle<T> {
 }
 
 impl<T> Future for JoinHandle<T> {
-    type Output = Result<T>;
+    type Output = Result<T, JoinError>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
         if let Some(end) = self.shared.end.borrow_mut().take() {
             return Poll::Ready(end);
         }
-        if self.shared.ended.get() {
-            // Awaited again after the end.
-            return Poll::Ready(Err(Error::STALE));
-        }
+        assert!(!self.shared.ended.get(), "quoit: a JoinHandle was polled after its end");
         *self.shared.waiting.borrow_mut() = Some(context.waker().clone());
         Poll::Pending
     }
@@ -199,7 +214,7 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
 
 /// Runs a future beside the others of this thread's executor. It need not be `Send`: tasks never move.
 ///
-/// A panic in it ends the executor and goes on in the caller of [`Executor::block_on`](super::Executor::block_on).
+/// A panic in it ends the task alone: who awaits the handle gets it as an error, and the others go on.
 ///
 /// # Panics
 /// Outside of `block_on`.
@@ -208,22 +223,29 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    let core = current();
+    spawn_in(&current(), future)
+}
+
+pub(crate) fn spawn_in<F>(core: &Rc<Core>, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
     let shared =
-        Rc::new(Shared { end: RefCell::new(None), ended: false.into(), waiting: RefCell::new(None) });
+        Rc::new(Shared { end: RefCell::new(None), ended: Cell::new(false), waiting: RefCell::new(None) });
     let finish = Finish(Rc::clone(&shared));
     let task = core.tasks().borrow_mut().insert(Box::pin(async move {
-        let value = future.await;
-        finish.0.finish(Ok(value));
+        let end = caught(future).await;
+        finish.0.finish(end);
     }));
     core.wake(task);
-    JoinHandle { core: Rc::downgrade(&core), task, shared }
+    JoinHandle { core: Rc::downgrade(core), task, shared }
 }
 
 /// Lets other tasks, and then the kernel, go first.
 pub async fn yield_now() {
     let mut yielded = false;
-    std::future::poll_fn(|context| {
+    poll_fn(|context| {
         if replace(&mut yielded, true) {
             return Poll::Ready(());
         }

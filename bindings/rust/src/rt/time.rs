@@ -14,7 +14,7 @@ use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The error of a time limit that has passed.
 pub(crate) const ETIMEDOUT: i32 = -110;
@@ -38,6 +38,14 @@ pub fn sleep(duration: Duration) -> impl Future<Output = Result<()>> {
         Op::plain(&core, sys::quoit_op { flags, offset, ..op(sys::QUOIT_OP_TIMER, Handle::NONE, 0) })
     });
     async { result_of(timer?).await.map(|_| ()) }
+}
+
+/// Waits until a time, which may have passed.
+///
+/// # Panics
+/// Outside of `block_on`.
+pub fn sleep_until(time: Instant) -> impl Future<Output = Result<()>> {
+    sleep(time.saturating_duration_since(Instant::now()))
 }
 
 /// The future's output, or `ETIMEDOUT` and the future is dropped.
@@ -82,7 +90,7 @@ impl Sink for Ticks {
     }
 }
 
-/// Expires after every period.
+/// Expires after every period, counted from this call: a tick that is taken late does not make the next one later.
 ///
 /// # Panics
 /// Outside of `block_on`, and if the period is zero.

@@ -2,28 +2,39 @@
 //! Wakers that are an index: a worker's number and a task's slot in one word. Cloning and dropping one costs nothing, and one
 //! that outlives its task or its executor wakes nobody, or some other task once more than needed.
 
-use super::core::{with_current, IGNORE};
+use super::core::{with_current, Core, IGNORE};
 use crate::handle::Handle;
 use crate::ops::op;
 use crate::worker::WorkerHandle;
 use quoit_sys as sys;
+use std::mem::{replace, take};
 use std::ptr::without_provenance;
+use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 /// Task slots per executor.
 pub(crate) const TASKS_MAX: u32 = 1 << 24;
 
+/// Makes a task of an executor; called by it.
+pub(crate) type Spawn = Box<dyn FnOnce(&Rc<Core>) + Send>;
+
 /// What other threads leave for an executor.
 struct Remote {
     worker: Handle,
     posted: bool,
     tasks: Vec<u32>,
+    spawns: Vec<Spawn>,
+}
+
+impl Remote {
+    const fn new(worker: Handle) -> Remote {
+        Remote { worker, posted: false, tasks: Vec::new(), spawns: Vec::new() }
+    }
 }
 
 /// One per worker number; a number has no executor while `worker` is none.
-static REMOTES: [Mutex<Remote>; 256] =
-    [const { Mutex::new(Remote { worker: Handle::NONE, posted: false, tasks: Vec::new() }) }; 256];
+static REMOTES: [Mutex<Remote>; 256] = [const { Mutex::new(Remote::new(Handle::NONE)) }; 256];
 
 fn remote(number: u8) -> MutexGuard<'static, Remote> {
     REMOTES[usize::from(number)].lock().unwrap_or_else(PoisonError::into_inner)
@@ -31,54 +42,72 @@ fn remote(number: u8) -> MutexGuard<'static, Remote> {
 
 /// From now on wakes by other threads reach this worker.
 pub(crate) fn register(worker: Handle) {
-    *remote(worker.worker_number()) = Remote { worker, posted: false, tasks: Vec::new() };
+    let old = replace(&mut *remote(worker.worker_number()), Remote::new(worker));
+    drop(old);
 }
 
 /// The executor is gone: later wakes do nothing.
 pub(crate) fn unregister(worker: Handle) {
-    register_none(worker.worker_number(), worker);
-}
-
-fn register_none(number: u8, worker: Handle) {
-    let mut remote = remote(number);
+    let mut remote = remote(worker.worker_number());
     if remote.worker == worker {
-        *remote = Remote { worker: Handle::NONE, posted: false, tasks: Vec::new() };
+        let old = replace(&mut *remote, Remote::new(Handle::NONE));
+        // What was never spawned is dropped without the lock: it may run any code.
+        drop(remote);
+        drop(old);
     }
 }
 
-/// The tasks that other threads woke since the last call.
-pub(crate) fn take_remote(number: u8) -> Vec<u32> {
+/// The tasks that other threads woke, and those that they made, since the last call.
+pub(crate) fn take_remote(number: u8) -> (Vec<u32>, Vec<Spawn>) {
     let mut remote = remote(number);
     remote.posted = false;
-    std::mem::take(&mut remote.tasks)
+    (take(&mut remote.tasks), take(&mut remote.spawns))
+}
+
+/// Sees that the executor of this worker looks at what was left for it, which is in `locked` already. False if it has stopped.
+fn knock(worker: Handle, mut locked: MutexGuard<'static, Remote>) -> bool {
+    while locked.worker == worker && !locked.posted {
+        let knock = op(sys::QUOIT_OP_NOP, Handle::NONE, IGNORE);
+        match (WorkerHandle { handle: locked.worker }).post_op(knock) {
+            Ok(true) => locked.posted = true,
+            // The mailbox is full, so the worker is awake or about to be; try until it has read some of it.
+            Ok(false) => {
+                drop(locked);
+                std::thread::yield_now();
+                locked = remote(worker.worker_number());
+            }
+            Err(_) => {
+                // The worker has stopped. What was to be spawned is dropped without the lock: it may run any code.
+                let spawns = take(&mut locked.spawns);
+                drop(locked);
+                drop(spawns);
+                return false;
+            }
+        }
+    }
+    locked.worker == worker
 }
 
 fn wake_remote(number: u8, task: u32) {
-    loop {
-        let mut remote = remote(number);
-        if remote.worker.is_none() {
-            return;
-        }
+    let mut remote = remote(number);
+    if !remote.worker.is_none() {
         if !remote.tasks.contains(&task) {
             remote.tasks.push(task);
         }
-        if remote.posted {
-            return;
-        }
-        let knock = op(sys::QUOIT_OP_NOP, Handle::NONE, IGNORE);
-        match (WorkerHandle { handle: remote.worker }).post_op(knock) {
-            Ok(true) => remote.posted = true,
-            // The mailbox is full, so the worker is awake or about to be; try until it has read some of it.
-            Ok(false) => {
-                drop(remote);
-                std::thread::yield_now();
-                continue;
-            }
-            // The worker has stopped.
-            Err(_) => {}
-        }
-        return;
+        knock(remote.worker, remote);
     }
+}
+
+/// Has an executor make a task. False, and the closure is dropped, if the worker has none.
+pub(crate) fn spawn_remote(worker: Handle, spawn: Spawn) -> bool {
+    let mut remote = remote(worker.worker_number());
+    if remote.worker != worker {
+        drop(remote);
+        drop(spawn);
+        return false;
+    }
+    remote.spawns.push(spawn);
+    knock(worker, remote)
 }
 
 fn wake(data: *const ()) {
@@ -113,6 +142,6 @@ mod tests {
         // No executor has this number: nothing happens, on any thread.
         waker.wake_by_ref();
         std::thread::spawn(move || waker.wake()).join().expect("no panic");
-        assert!(take_remote(255).is_empty());
+        assert!(take_remote(255).0.is_empty());
     }
 }

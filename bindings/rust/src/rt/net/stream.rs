@@ -1,188 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Listeners and streams.
+//! Connected streams.
 
-use super::core::{current, Core};
-use super::lease::{Lease, SendBuf};
-use super::op::{result_of, Op};
-use super::slots::{Owned, Sink};
+use super::sends::{of_buffer, DroppedSend, Send, Sends};
+use super::{result_with_value, Inbox, ReadHalf, WriteHalf};
 use crate::addr::{Addr, ToAddr};
 use crate::ask::{nanos, shutdown_arg};
 use crate::error::{check_event, Error, Result};
 use crate::handle::Handle;
 use crate::ops::{op, Plain};
-use crate::options::ListenOptions;
+use crate::rt::core::{current, Core};
+use crate::rt::lease::{Lease, SendBuf};
+use crate::rt::op::{result_of, Op};
+use crate::rt::slots::{Owned, Sink};
 use quoit_sys as sys;
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::cell::Cell;
 use std::future::{poll_fn, Future};
 use std::net::Shutdown;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::{ready, Context, Poll};
 use std::time::Duration;
 
-/// Accepted streams that may wait for a call of accept; beyond them the listener's backlog holds them.
-const ACCEPTED_MAX: usize = 1024;
 /// Received bytes that may wait for a call of recv (kept memory has a cap of its own).
 const RECEIVED_MAX: usize = 256 * 1024;
-
-/// What an operation of many events has brought, until somebody takes it.
-struct Inbox<T> {
-    items: RefCell<VecDeque<T>>,
-    waiting: RefCell<Vec<Waker>>,
-    /// Its operation is under way.
-    armed: Cell<bool>,
-    /// How the operation ended, if not by our own cancel.
-    end: Cell<Option<Error>>,
-    /// The user-facing object has been dropped.
-    dropped: Cell<bool>,
-}
-
-impl<T> Inbox<T> {
-    fn new() -> Inbox<T> {
-        Inbox {
-            items: RefCell::default(),
-            waiting: RefCell::default(),
-            armed: Cell::new(false),
-            end: Cell::new(None),
-            dropped: Cell::new(false),
-        }
-    }
-
-    fn wait(&self, waker: &Waker) {
-        let mut waiting = self.waiting.borrow_mut();
-        if !waiting.iter().any(|known| known.will_wake(waker)) {
-            waiting.push(waker.clone());
-        }
-    }
-
-    fn wake(&self) {
-        let waiting = self.waiting.take();
-        waiting.into_iter().for_each(Waker::wake);
-    }
-}
-
-/// Accepts streams. Dropping it closes it.
-pub struct Listener {
-    inner: Rc<ListenerInner>,
-    port: u16,
-}
-
-struct ListenerInner {
-    core: Rc<Core>,
-    handle: Handle,
-    inbox: Inbox<Handle>,
-    cancelling: Cell<bool>,
-}
-
-impl Listener {
-    /// Listens on an address: a text such as `"127.0.0.1:0"` or `"unix:/path"`, or a `SocketAddr`.
-    ///
-    /// # Panics
-    /// Outside of `block_on`.
-    pub async fn bind(addr: impl ToAddr) -> Result<Listener> {
-        Listener::bind_with(addr, ListenOptions::new()).await
-    }
-
-    /// The same with options.
-    pub async fn bind_with(addr: impl ToAddr, options: ListenOptions) -> Result<Listener> {
-        let core = current();
-        let addr = addr.to_addr()?;
-        let listen = sys::quoit_op { opcode: sys::QUOIT_OP_LISTEN, ..Default::default() };
-        let listen = Op::start(&core, listen, |op| core.ops().listen_to(addr, options, op.user_data));
-        let (_, done) = listen.await;
-        check_event(done.event.result)?;
-        let inner = ListenerInner {
-            core,
-            handle: Handle::from_raw(done.event.value),
-            inbox: Inbox::new(),
-            cancelling: Cell::new(false),
-        };
-        Ok(Listener { inner: Rc::new(inner), port: done.event.aux as u16 })
-    }
-
-    /// The next stream. Streams that come while nobody waits are kept for the next call, so dropping the future loses none.
-    pub async fn accept(&self) -> Result<Stream> {
-        let inner = &self.inner;
-        let handle = poll_fn(|context| {
-            if let Some(handle) = inner.inbox.items.borrow_mut().pop_front() {
-                return Poll::Ready(Ok(handle));
-            }
-            if let Some(error) = inner.inbox.end.take() {
-                return Poll::Ready(Err(error));
-            }
-            if inner.core.is_closed() {
-                return Poll::Ready(Err(Error::CLOSED));
-            }
-            inner.inbox.wait(context.waker());
-            if !inner.inbox.armed.replace(true) {
-                let sink: Rc<dyn Sink> = Rc::clone(inner) as Rc<dyn Sink>;
-                let accept = op(sys::QUOIT_OP_ACCEPT, inner.handle, 0);
-                inner.core.start_many(sys::quoit_op { flags: sys::QUOIT_OPF_MULTI, ..accept }, sink);
-            }
-            Poll::Pending
-        })
-        .await?;
-        Ok(Stream::new(&inner.core, handle))
-    }
-
-    /// The port that was bound; 0 for Unix sockets.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// The address that was bound.
-    pub fn local_addr(&self) -> Result<Addr> {
-        self.inner.core.ops().local_addr(self.inner.handle)
-    }
-
-    /// Its handle.
-    pub fn handle(&self) -> Handle {
-        self.inner.handle
-    }
-}
-
-impl Sink for ListenerInner {
-    fn event(&self, core: &Core, event: &sys::quoit_event) {
-        if event.flags & sys::QUOIT_EVF_MORE == 0 {
-            self.inbox.armed.set(false);
-        }
-        match check_event(event.result) {
-            Ok(_) if self.inbox.dropped.get() => core.close(Handle::from_raw(event.value), true),
-            Ok(_) => {
-                let mut items = self.inbox.items.borrow_mut();
-                items.push_back(Handle::from_raw(event.value));
-                if items.len() >= ACCEPTED_MAX && self.inbox.armed.get() && !self.cancelling.replace(true) {
-                    let cancel = op(sys::QUOIT_OP_CANCEL, self.handle, 0);
-                    core.tell(sys::quoit_op { arg: sys::QUOIT_OP_ACCEPT, ..cancel });
-                }
-            }
-            Err(Error::CANCELED) if self.cancelling.get() => {}
-            Err(error) => self.inbox.end.set(Some(error)),
-        }
-        if !self.inbox.armed.get() {
-            self.cancelling.set(false);
-        }
-        self.inbox.wake();
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.inner.inbox.dropped.set(true);
-        for handle in self.inner.inbox.items.take() {
-            self.inner.core.close(handle, true);
-        }
-        self.inner.core.close(self.inner.handle, false);
-    }
-}
 
 /// A connected stream. Receiving and sending may go on at the same time, also from several tasks that share it in an `Rc`.
 /// Dropping it sends what is queued, then closes it.
 pub struct Stream {
-    inner: Rc<StreamInner>,
+    pub(super) inner: Rc<StreamInner>,
 }
 
-struct StreamInner {
+pub(super) struct StreamInner {
     core: Rc<Core>,
     handle: Handle,
     inbox: Inbox<Lease>,
@@ -191,10 +38,11 @@ struct StreamInner {
     eof: Cell<bool>,
     /// A close has been asked for, so dropping must not ask again.
     closed: Cell<bool>,
+    sends: Rc<Sends>,
 }
 
 impl Stream {
-    fn new(core: &Rc<Core>, handle: Handle) -> Stream {
+    pub(super) fn new(core: &Rc<Core>, handle: Handle) -> Stream {
         let inner = StreamInner {
             core: Rc::clone(core),
             handle,
@@ -203,6 +51,7 @@ impl Stream {
             paused: Cell::new(false),
             eof: Cell::new(false),
             closed: Cell::new(false),
+            sends: Rc::default(),
         };
         Stream { inner: Rc::new(inner) }
     }
@@ -228,40 +77,49 @@ impl Stream {
     /// future loses nothing; when too much waits, the stream receives no more until some is taken.
     pub async fn recv(&self) -> Result<Option<Lease>> {
         let inner = &self.inner;
-        poll_fn(|context| {
-            if let Some(lease) = inner.inbox.items.borrow_mut().pop_front() {
-                inner.taken(lease.len());
-                return Poll::Ready(Ok(Some(lease)));
+        if !poll_fn(|context| inner.poll_received(context)).await? {
+            return Ok(None);
+        }
+        let lease = inner.inbox.items.borrow_mut().pop_front();
+        inner.taken(lease.as_ref().map_or(0, |lease| lease.len()));
+        Ok(lease)
+    }
+
+    /// Copies what has come into memory of the caller, as much as fits, once there is something; 0 is the stream's end, or no
+    /// room. Dropping the future loses nothing: bytes are taken only when it is done.
+    pub async fn read(&self, into: &mut [u8]) -> Result<usize> {
+        poll_fn(|context| self.inner.poll_read(context, into)).await
+    }
+
+    /// Appends what comes until the vector has `len` bytes; false if the stream ends before. Dropping the future loses
+    /// nothing: what was taken is in the vector, so the same call goes on from there.
+    pub async fn read_until_len(&self, bytes: &mut Vec<u8>, len: usize) -> Result<bool> {
+        while bytes.len() < len {
+            if !poll_fn(|context| self.inner.poll_received(context)).await? {
+                return Ok(false);
             }
-            if inner.eof.get() {
-                return Poll::Ready(Ok(None));
-            }
-            if let Some(error) = inner.inbox.end.get() {
-                return Poll::Ready(Err(error));
-            }
-            if inner.core.is_closed() {
-                return Poll::Ready(Err(Error::CLOSED));
-            }
-            inner.inbox.wait(context.waker());
-            inner.arm();
-            Poll::Pending
-        })
-        .await
+            self.inner.take(len - bytes.len(), |piece| bytes.extend_from_slice(piece));
+        }
+        Ok(true)
     }
 
     /// Sends bytes, all of them. The operation owns them; they come back with the number that was sent or the error.
     ///
-    /// The send begins with this call. Dropping the future asks it to end; how much of it then went is not known, so that
-    /// nothing but a close makes sense after.
+    /// The send begins with this call. Dropping the future asks it to end; how much of it then went is told by
+    /// [`Stream::settle`], and until that was asked other sends end with `QUOIT_E_BUSY`: nothing follows half a message
+    /// unawares.
     pub fn send<B: SendBuf>(&self, bytes: B) -> impl Future<Output = (Result<usize>, B::Back)> {
         let mut send = op(sys::QUOIT_OP_SEND, self.inner.handle, 0);
         bytes.describe(&mut send);
+        let len = send.len as usize;
         // SAFETY: describe names memory that into_owned moves into the slot without changing its address.
-        let send = unsafe { Op::owning(&self.inner.core, send, bytes.into_owned()) };
-        async {
-            let (owned, done) = send.await;
-            (check_event(done.event.result).map(|count| count as usize), B::from_owned(owned))
-        }
+        let (op, number) = unsafe { self.start(send, bytes.into_owned()) };
+        of_buffer::<B>(op, &self.inner.sends, number, len)
+    }
+
+    /// The same, of which only success or failure is told.
+    pub async fn write_all<B: SendBuf>(&self, bytes: B) -> Result<()> {
+        self.send(bytes).await.0.map(|_| ())
     }
 
     /// Sends several pieces as one.
@@ -273,6 +131,7 @@ impl Stream {
                 sys::quoit_iov { addr: piece.as_ptr() as u64, len: piece.len() as u32, flags: 0 }
             })
             .collect();
+        let len = pieces.iter().map(Vec::len).sum();
         let send = sys::quoit_op {
             flags: sys::QUOIT_OPF_IOV | sys::QUOIT_OPF_BORROW,
             addr: slices.as_ptr() as u64,
@@ -280,15 +139,47 @@ impl Stream {
             ..op(sys::QUOIT_OP_SENDV, self.inner.handle, 0)
         };
         // SAFETY: the pieces and the list of them are vectors, whose memory stays where it is when they are moved.
-        let send = unsafe { Op::owning(&self.inner.core, send, Owned::Many(pieces, slices)) };
-        async {
-            let (owned, done) = send.await;
-            let pieces = match owned {
-                Owned::Many(pieces, _) => pieces,
-                _ => Vec::new(),
-            };
-            (check_event(done.event.result).map(|count| count as usize), pieces)
-        }
+        let (op, number) = unsafe { self.start(send, Owned::Many(pieces, slices)) };
+        Send::new(op, &self.inner.sends, number, len, |owned| match owned {
+            Owned::Many(pieces, _) => pieces,
+            _ => Vec::new(),
+        })
+    }
+
+    /// # Safety
+    /// As for [`Op::owning`].
+    unsafe fn start(&self, send: sys::quoit_op, owned: Owned) -> (Op, Result<u64>) {
+        let number = self.inner.sends.begin();
+        let op = match number {
+            // SAFETY: by the caller's promise.
+            Ok(_) => unsafe { Op::owning(&self.inner.core, send, owned) },
+            Err(error) => Op::refused(&self.inner.core, send, owned, error),
+        };
+        (op, number)
+    }
+
+    /// Waits for the end of sends whose futures were dropped, and tells how far each came, in the order in which they began.
+    /// Then the stream takes sends again. Dropping the future loses nothing.
+    ///
+    /// ```
+    /// # let mut executor = quoit::Runtime::new()?.worker().executor()?;
+    /// # executor.block_on(async {
+    /// # let listener = quoit::net::Listener::bind("127.0.0.1:0").await?;
+    /// let stream = quoit::net::Stream::connect(listener.local_addr()?).await?;
+    /// drop(stream.send("never awaited"));
+    /// assert_eq!(stream.send("more").await.0, Err(quoit::Error::BUSY));
+    /// let dropped = stream.settle().await?;
+    /// // Goes on where that one ended.
+    /// stream.send(&b"never awaited"[dropped[0].sent..]).await.0?;
+    /// # quoit::Result::Ok(()) })??;
+    /// # quoit::Result::Ok(())
+    /// ```
+    pub async fn settle(&self) -> Result<Vec<DroppedSend>> {
+        poll_fn(|context| match self.inner.sends.poll_settled(context) {
+            Poll::Pending if self.inner.core.is_closed() => Poll::Ready(Err(Error::CLOSED)),
+            other => other.map(Ok),
+        })
+        .await
     }
 
     /// Ends one direction, or both, after what is queued.
@@ -296,6 +187,13 @@ impl Stream {
         let shutdown = op(sys::QUOIT_OP_SHUTDOWN, self.inner.handle, 0);
         let shutdown = Op::plain(&self.inner.core, sys::quoit_op { arg: shutdown_arg(how), ..shutdown });
         async { result_of(shutdown).await.map(|_| ()) }
+    }
+
+    /// The same for sending, in the background. If it is refused, the stream has ended already.
+    pub(super) fn end_sending(&self) {
+        let shutdown = op(sys::QUOIT_OP_SHUTDOWN, self.inner.handle, 0);
+        let flags = sys::QUOIT_OPF_QUIET;
+        self.inner.core.tell(sys::quoit_op { flags, arg: shutdown_arg(Shutdown::Write), ..shutdown });
     }
 
     /// Sends what is queued, tells the peer that no more comes, waits for the peer's end (or the limit) and closes. Gives the
@@ -318,6 +216,12 @@ impl Stream {
         check_event(done.event.result).map(|_| done.event.value)
     }
 
+    /// Two halves, for two tasks. The stream closes when both are dropped.
+    pub fn split(self) -> (ReadHalf, WriteHalf) {
+        let stream = Rc::new(self);
+        (ReadHalf::new(&stream), WriteHalf::new(stream))
+    }
+
     /// The peer's address.
     pub fn peer_addr(&self) -> Result<Addr> {
         self.inner.core.ops().peer_addr(self.inner.handle)
@@ -334,12 +238,6 @@ impl Stream {
     }
 }
 
-/// The object that an operation makes.
-pub(crate) async fn result_with_value(op: Op) -> Result<Handle> {
-    let (_, done) = op.await;
-    check_event(done.event.result).map(|_| Handle::from_raw(done.event.value))
-}
-
 impl StreamInner {
     /// Starts receiving, if it does not yet.
     fn arm(self: &Rc<StreamInner>) {
@@ -348,6 +246,57 @@ impl StreamInner {
             let flags = sys::QUOIT_OPF_MULTI | sys::QUOIT_OPF_KEEP;
             self.core.start_many(sys::quoit_op { flags, ..op(sys::QUOIT_OP_RECV, self.handle, 0) }, sink);
         }
+    }
+
+    /// Ready when something waits to be taken: true, or false at the end.
+    pub(super) fn poll_received(self: &Rc<StreamInner>, context: &mut Context<'_>) -> Poll<Result<bool>> {
+        if !self.inbox.items.borrow().is_empty() {
+            return Poll::Ready(Ok(true));
+        }
+        if self.eof.get() {
+            return Poll::Ready(Ok(false));
+        }
+        if let Some(error) = self.inbox.end.get() {
+            return Poll::Ready(Err(error));
+        }
+        if self.core.is_closed() {
+            return Poll::Ready(Err(Error::CLOSED));
+        }
+        self.inbox.wait(context.waker());
+        self.arm();
+        Poll::Pending
+    }
+
+    /// Takes up to so many of the bytes that wait, a piece at a time.
+    fn take(&self, count: usize, mut give: impl FnMut(&[u8])) -> usize {
+        let mut done = 0;
+        while done < count {
+            let Some(mut lease) = self.inbox.items.borrow_mut().pop_front() else { break };
+            let part = lease.len().min(count - done);
+            give(&lease[..part]);
+            done += part;
+            lease.advance(part);
+            if !lease.is_empty() {
+                self.inbox.items.borrow_mut().push_front(lease);
+            }
+        }
+        self.taken(done);
+        done
+    }
+
+    pub(super) fn poll_read(
+        self: &Rc<StreamInner>,
+        context: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<Result<usize>> {
+        if into.is_empty() || !ready!(self.poll_received(context))? {
+            return Poll::Ready(Ok(0));
+        }
+        let mut at = 0;
+        Poll::Ready(Ok(self.take(into.len(), |piece| {
+            into[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        })))
     }
 
     fn taken(&self, count: usize) {
@@ -396,12 +345,6 @@ impl Drop for Stream {
         if !self.inner.closed.replace(true) {
             self.inner.core.close(self.inner.handle, false);
         }
-    }
-}
-
-impl std::fmt::Debug for Listener {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Listener").field("handle", &self.inner.handle).field("port", &self.port).finish()
     }
 }
 

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Listeners.
+
+use super::{Inbox, Stream};
+use crate::addr::{Addr, ToAddr};
+use crate::error::{check_event, Error, Result};
+use crate::handle::Handle;
+use crate::ops::op;
+use crate::options::ListenOptions;
+use crate::rt::core::{current, Core};
+use crate::rt::op::Op;
+use crate::rt::slots::Sink;
+use quoit_sys as sys;
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+/// Accepted streams that may wait for a call of accept; beyond them the listener's backlog holds them.
+const ACCEPTED_MAX: usize = 1024;
+
+/// Accepts streams. Dropping it closes it.
+pub struct Listener {
+    inner: Rc<ListenerInner>,
+    port: u16,
+}
+
+struct ListenerInner {
+    core: Rc<Core>,
+    handle: Handle,
+    inbox: Inbox<Handle>,
+    cancelling: Cell<bool>,
+}
+
+impl Listener {
+    /// Listens on an address: a text such as `"127.0.0.1:0"` or `"unix:/path"`, or a `SocketAddr`.
+    ///
+    /// # Panics
+    /// Outside of `block_on`.
+    pub async fn bind(addr: impl ToAddr) -> Result<Listener> {
+        Listener::bind_with(addr, ListenOptions::new()).await
+    }
+
+    /// The same with options.
+    pub async fn bind_with(addr: impl ToAddr, options: ListenOptions) -> Result<Listener> {
+        let core = current();
+        let addr = addr.to_addr()?;
+        let listen = sys::quoit_op { opcode: sys::QUOIT_OP_LISTEN, ..Default::default() };
+        let listen = Op::start(&core, listen, |op| core.ops().listen_to(addr, options, op.user_data));
+        let (_, done) = listen.await;
+        check_event(done.event.result)?;
+        let inner = ListenerInner {
+            core,
+            handle: Handle::from_raw(done.event.value),
+            inbox: Inbox::new(),
+            cancelling: Cell::new(false),
+        };
+        Ok(Listener { inner: Rc::new(inner), port: done.event.aux as u16 })
+    }
+
+    /// The next stream. Streams that come while nobody waits are kept for the next call, so dropping the future loses none.
+    pub async fn accept(&self) -> Result<Stream> {
+        let inner = &self.inner;
+        let handle = poll_fn(|context| {
+            if let Some(handle) = inner.inbox.items.borrow_mut().pop_front() {
+                return Poll::Ready(Ok(handle));
+            }
+            if let Some(error) = inner.inbox.end.take() {
+                return Poll::Ready(Err(error));
+            }
+            if inner.core.is_closed() {
+                return Poll::Ready(Err(Error::CLOSED));
+            }
+            inner.inbox.wait(context.waker());
+            if !inner.inbox.armed.replace(true) {
+                let sink: Rc<dyn Sink> = Rc::clone(inner) as Rc<dyn Sink>;
+                let accept = op(sys::QUOIT_OP_ACCEPT, inner.handle, 0);
+                inner.core.start_many(sys::quoit_op { flags: sys::QUOIT_OPF_MULTI, ..accept }, sink);
+            }
+            Poll::Pending
+        })
+        .await?;
+        Ok(Stream::new(&inner.core, handle))
+    }
+
+    /// The port that was bound; 0 for Unix sockets.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The address that was bound.
+    pub fn local_addr(&self) -> Result<Addr> {
+        self.inner.core.ops().local_addr(self.inner.handle)
+    }
+
+    /// Its handle.
+    pub fn handle(&self) -> Handle {
+        self.inner.handle
+    }
+}
+
+impl Sink for ListenerInner {
+    fn event(&self, core: &Core, event: &sys::quoit_event) {
+        if event.flags & sys::QUOIT_EVF_MORE == 0 {
+            self.inbox.armed.set(false);
+        }
+        match check_event(event.result) {
+            Ok(_) if self.inbox.dropped.get() => core.close(Handle::from_raw(event.value), true),
+            Ok(_) => {
+                let mut items = self.inbox.items.borrow_mut();
+                items.push_back(Handle::from_raw(event.value));
+                if items.len() >= ACCEPTED_MAX && self.inbox.armed.get() && !self.cancelling.replace(true) {
+                    let cancel = op(sys::QUOIT_OP_CANCEL, self.handle, 0);
+                    core.tell(sys::quoit_op { arg: sys::QUOIT_OP_ACCEPT, ..cancel });
+                }
+            }
+            Err(Error::CANCELED) if self.cancelling.get() => {}
+            Err(error) => self.inbox.end.set(Some(error)),
+        }
+        if !self.inbox.armed.get() {
+            self.cancelling.set(false);
+        }
+        self.inbox.wake();
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.inner.inbox.dropped.set(true);
+        for handle in self.inner.inbox.items.take() {
+            self.inner.core.close(handle, true);
+        }
+        self.inner.core.close(self.inner.handle, false);
+    }
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").field("handle", &self.inner.handle).field("port", &self.port).finish()
+    }
+}
