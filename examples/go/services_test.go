@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -185,6 +186,62 @@ func TestFiles(t *testing.T) {
 				t.Errorf("afterwards: %q, %v", line, err)
 			}
 			if r := s.stop(); r.HandlerMessages < 10 {
+				t.Errorf("report %+v", r)
+			}
+		})
+	}
+}
+
+func TestWeb(t *testing.T) {
+	for _, driver := range drivers() {
+		t.Run(driver, func(t *testing.T) {
+			s := start(t, "web", "127.0.0.1:0", "--driver", driver)
+			client := http.Client{Transport: &http.Transport{}, Timeout: patience}
+			get := func(path string) []byte {
+				t.Helper()
+				answer, err := client.Get("http://" + s.at + path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer answer.Body.Close()
+				body, err := io.ReadAll(answer.Body)
+				if err != nil || answer.StatusCode != http.StatusOK {
+					t.Errorf("%s: %s, %v", path, answer.Status, err)
+				}
+				return body
+			}
+			var message struct{ Message string }
+			if err := json.Unmarshal(get("/json"), &message); err != nil || message.Message != "Hello, World!" {
+				t.Errorf("/json says %q, %v", message.Message, err)
+			}
+			if got := get("/plaintext"); string(got) != "Hello, World!" {
+				t.Errorf("/plaintext says %q", got)
+			}
+			var users []map[string]any
+			if page := get("/users"); json.Unmarshal(page, &users) != nil || len(page) < 7000 || len(page) > 9000 {
+				t.Errorf("/users has %d bytes", len(page))
+			}
+			if first, second := get("/compute"), get("/compute"); len(first) == 0 || !bytes.Equal(first, second) {
+				t.Errorf("/compute says %q, then %q", first, second)
+			}
+			get("/health")
+			sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<15)
+			answer, err := client.Post("http://"+s.at+"/echo", "application/octet-stream", bytes.NewReader(sent))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(answer.Body)
+			answer.Body.Close()
+			if err != nil || !bytes.Equal(got, sent) {
+				t.Errorf("/echo gave %d of %d bytes back right: %v", len(got), len(sent), err)
+			}
+			if answer, err := client.Get("http://" + s.at + "/nowhere"); err != nil || answer.StatusCode != http.StatusNotFound {
+				t.Errorf("/nowhere: %v, %v", answer, err)
+			} else {
+				answer.Body.Close()
+			}
+			client.CloseIdleConnections()
+			if r := s.stop(); r.HandlerMessages != 8 || r.HandlerBytes < uint64(len(sent)) || r.Stats["accepts"] == 0.0 {
 				t.Errorf("report %+v", r)
 			}
 		})

@@ -63,24 +63,41 @@ func Run(o Options, h quoit.Handler, counters *Counters) {
 }
 
 func run(o Options, h quoit.Handler, counters *Counters) error {
-	driver, err := quoit.ParseDriver(o.driver)
-	if err != nil {
-		return err
-	}
-	rt, err := quoit.NewRuntime(quoit.RuntimeOptions{Driver: driver})
+	rt, options, err := o.Open()
 	if err != nil {
 		return err
 	}
 	defer rt.Close()
-	w, err := rt.NewWorker(quoit.WorkerOptions{RecvBuffers: uint32(o.buffers), EventsMax: uint32(o.events)})
+	w, err := rt.NewWorker(options)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, cancel := Until()
 	defer cancel()
 	if err := w.Run(ctx, h); err != nil {
 		return err
 	}
+	return Report(rt, w, counters)
+}
+
+// Open makes the runtime that the command line asks for, and the options of its worker.
+func (o Options) Open() (*quoit.Runtime, quoit.WorkerOptions, error) {
+	options := quoit.WorkerOptions{RecvBuffers: uint32(o.buffers), EventsMax: uint32(o.events)}
+	driver, err := quoit.ParseDriver(o.driver)
+	if err != nil {
+		return nil, options, err
+	}
+	rt, err := quoit.NewRuntime(quoit.RuntimeOptions{Driver: driver})
+	return rt, options, err
+}
+
+// Until ends with SIGTERM or SIGINT.
+func Until() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+}
+
+// Report prints the final line.
+func Report(rt *quoit.Runtime, w *quoit.Worker, counters *Counters) error {
 	return json.NewEncoder(os.Stdout).Encode(map[string]any{
 		"language":         "go",
 		"driver":           rt.Driver().String(),
