@@ -313,6 +313,8 @@ static const constant constants[] = {
     {quoit_op_family, "QUOIT_OP_SENDMSG", QUOIT_OP_SENDMSG},
     {quoit_op_family, "QUOIT_OP_MULTICAST", QUOIT_OP_MULTICAST},
     {quoit_op_family, "QUOIT_OP_SOCKET_SET", QUOIT_OP_SOCKET_SET},
+    {quoit_op_family, "QUOIT_OP_ADOPT", QUOIT_OP_ADOPT},
+    {quoit_op_family, "QUOIT_OP_DETACH", QUOIT_OP_DETACH},
     {quoit_datagram_family, "QUOIT_DATAGRAM_MAX", QUOIT_DATAGRAM_MAX},
     {quoit_multicast_family, "QUOIT_MULTICAST_JOIN", QUOIT_MULTICAST_JOIN},
     {quoit_multicast_family, "QUOIT_MULTICAST_LEAVE", QUOIT_MULTICAST_LEAVE},

@@ -124,6 +124,7 @@ typedef struct quoit_bytes {
 %apply unsigned int *OUTPUT { uint32_t *level };
 %apply long long *OUTPUT { uint64_t *address };
 %apply long long *OUTPUT { int64_t *out };
+%apply int *OUTPUT { int32_t *first };
 
 /* ---- the headers ---- */
 

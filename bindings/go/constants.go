@@ -34,6 +34,8 @@ const (
 	OpSendmsg    uint32 = C.QUOIT_OP_SENDMSG
 	OpMulticast  uint32 = C.QUOIT_OP_MULTICAST
 	OpSocketSet  uint32 = C.QUOIT_OP_SOCKET_SET
+	OpAdopt      uint32 = C.QUOIT_OP_ADOPT
+	OpDetach     uint32 = C.QUOIT_OP_DETACH
 )
 
 // Flags of an op.

@@ -55,7 +55,9 @@ static void submit_close(qt_object *object) {
         qt_timer_disarm(&w->wheel, &object->close_op->deadline);
     qt_req *req = qt_request(w, QT_REQ_CLOSE, object->fd, object, closed);
     if (req == NULL)
-        abort();     /* a descriptor that can be neither used nor closed */
+        abort(); /* a descriptor that can be neither used nor closed */
+    if (object->adopted)
+        qt_adopted_drop(w, object->fd);
     object->fd = -1; /* the driver's now: once closed, its number is somebody else's */
     qt_submit(w, req);
 }

@@ -111,25 +111,35 @@ static quoit_status read_options(qt_worker *w, const quoit_op *op, quoit_listen_
     return out->reserved != 0 ? QUOIT_E_FIELD : 0;
 }
 
+qt_listener *qt_listener_new(qt_worker *w, int fd, uint32_t backlog, int *error) {
+    qt_listener *l = qt_slab_alloc(&w->objects);
+    *error = l ? qt_handle_new(w, &l->object, QUOIT_HANDLE_LISTENER, fd) : -ENOMEM;
+    if (*error) {
+        if (l != NULL)
+            qt_slab_free(&w->objects, l);
+        return NULL;
+    }
+    qt_list_init(&l->stalled_link);
+    qt_timer_init(&l->retry, retry_due);
+    l->backlog = backlog;
+    return l;
+}
+
 /* The listener of a socket that listens; a status, and the socket is closed. */
 static quoit_status make_listener(qt_worker *w, int fd, uint32_t backlog, const quoit_listen_options *options,
                                   const quoit_addr *bound, qt_listener **out) {
-    qt_listener *l = qt_slab_alloc(&w->objects);
-    int error = l ? qt_handle_new(w, &l->object, QUOIT_HANDLE_LISTENER, fd) : -ENOMEM;
-    if (!error) {
-        qt_list_init(&l->stalled_link);
-        qt_timer_init(&l->retry, retry_due);
-        l->backlog = backlog;
+    int error;
+    qt_listener *l = qt_listener_new(w, fd, backlog, &error);
+    if (l != NULL) {
         l->streams_max = options->streams_max;
         l->skew_percent = options->skew_percent;
-        if (l->skew_percent != 0 && (error = qt_balance_join(l, bound)) != 0)
+        if (l->skew_percent != 0 && (error = qt_balance_join(l, bound)) != 0) {
             qt_handle_free(w, &l->object);
-    }
-    if (error) {
-        if (l != NULL)
             qt_slab_free(&w->objects, l);
-        close(fd);
+        }
     }
+    if (error)
+        close(fd);
     *out = l;
     return error;
 }

@@ -189,6 +189,7 @@ void qt_remove_socket(qt_worker *w, const char *path); /* a Unix socket's file, 
 /* Copies the options struct that arg2 points at, if it does; `known` flags. 0 or a status. */
 quoit_status qt_op_options(qt_worker *w, const quoit_op *op, void *out, uint32_t size, uint32_t v1_size,
                            uint32_t known);
+qt_listener *qt_listener_new(qt_worker *w, int fd, uint32_t backlog, int *error);
 
 /* recv.c */
 void qt_op_recv(qt_worker *w, const quoit_op *op, qt_object *object);
@@ -268,7 +269,13 @@ bool qt_cancel_blocking(void *worker, qt_req *req);
 /* sockopt.c */
 #define QT_SOCKETS (QT_KIND(QUOIT_HANDLE_STREAM) | QT_KIND(QUOIT_HANDLE_LISTENER))
 void qt_op_socket_set(qt_worker *w, const quoit_op *op, qt_object *object);
+int qt_socket_take_linger(qt_worker *w, qt_stream *s); /* of an adopted one: 0 or -errno */
 quoit_status qt_socket_get(qt_worker *w, const qt_object *object, uint32_t number, int64_t *out);
+
+/* adopt.c */
+void qt_op_adopt(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_detach(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_adopted_drop(qt_worker *w, int fd); /* it is closed */
 
 /* post.c */
 void qt_op_post(qt_worker *w, const quoit_op *op, qt_object *object);

@@ -83,6 +83,14 @@ static int set_linger(qt_worker *w, qt_stream *s, bool reset) {
     return error;
 }
 
+/* A time to linger would make a close block: it is taken off. */
+int qt_socket_take_linger(qt_worker *w, qt_stream *s) {
+    struct linger linger = {0};
+    int error = get(w, s->object.fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    s->resets = !error && linger.l_onoff && linger.l_linger == 0;
+    return error || !linger.l_onoff || s->resets ? error : set_linger(w, s, false);
+}
+
 /* A socket of IPv6 has two: the other is for peers whose address is mapped. */
 static int set_tos(qt_worker *w, int fd, int tos) {
     int family = 0;

@@ -277,6 +277,7 @@ void qt_worker_free(qt_worker *w, bool forked) {
     free(w->handles.slots);
     free(w->queue.items);
     free(w->sink);
+    free(w->adopted);
     if (w->batch != NULL)
         munmap(w->batch, w->batch_bytes);
     free(w);

@@ -52,6 +52,7 @@ struct qt_object {
     int32_t fd;
     uint8_t kind;
     uint8_t closing; /* QT_OPEN, … */
+    bool adopted;    /* its descriptor was the program's */
 };
 
 enum { QT_OPEN, QT_CLOSING, QT_ABORTING, QT_CLOSE_SUBMITTED };
@@ -192,10 +193,12 @@ struct qt_worker {
     qt_buffers buffers;
     qt_scratch scratch;
     qt_mailbox mailbox;
-    qt_link loose;      /* pending ops without an object */
-    qt_index named;     /* pending ops that have no object or whose object is their own, by user_data */
-    qt_link dirty;      /* streams and datagram sockets with sends to submit */
-    qt_link stalled;    /* listeners that wait for a file descriptor */
+    qt_link loose;     /* pending ops without an object */
+    qt_index named;    /* pending ops that have no object or whose object is their own, by user_data */
+    qt_link dirty;     /* streams and datagram sockets with sends to submit */
+    qt_link stalled;   /* listeners that wait for a file descriptor */
+    uint64_t *adopted; /* a bit for each descriptor that was the program's */
+    uint32_t adopted_words;
     uint64_t submitted; /* requests since the last enter */
     uint64_t grease;
     qt_link works;         /* jobs with the blocking pool */

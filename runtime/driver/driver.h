@@ -176,6 +176,9 @@ typedef struct qt_driver_ops {
     /* Give a pool buffer to receive into; it takes effect at once or with the next enter. */
     void (*buffer_add)(qt_driver *d, uint32_t bid);
 
+    /* The number means another file from now on, or none of ours: what is known of it is forgotten. No request names it. */
+    void (*forget)(qt_driver *d, int fd);
+
     /* Any thread: make an enter that waits return. */
     void (*wake)(qt_driver *d);
 

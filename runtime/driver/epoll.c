@@ -216,6 +216,14 @@ static void epoll_buffer_add(qt_driver *d, uint32_t bid) {
     e->free[e->free_count++] = bid;
 }
 
+static void epoll_forget(qt_driver *d, int fd) {
+    qt_epoll *e = (qt_epoll *)d;
+    qt_fd *entry = qt_fd_at(&e->table, fd);
+    if (entry != NULL)
+        qt_fd_unwatch(e, entry);
+    qt_fd_renew(e, fd, -EBADF);
+}
+
 static void epoll_wake(qt_driver *d) {
     qt_epoll *e = (qt_epoll *)d;
     uint64_t one = 1;
@@ -306,6 +314,7 @@ static const qt_driver_ops ops = {
     .harvest = epoll_harvest,
     .pending = epoll_pending,
     .buffer_add = epoll_buffer_add,
+    .forget = epoll_forget,
     .wake = epoll_wake,
     .host_fd = epoll_host_fd,
     .host_begin = epoll_host_begin,

@@ -15,6 +15,12 @@ static void add_buffer(qt_driver *d, uint32_t bid) {
                           io_uring_buf_ring_mask(u->options.buffer_entries), (int)u->buffers_added++);
 }
 
+/* Nothing is known of a descriptor that no request names. */
+static void forget(qt_driver *d, int fd) {
+    (void)d;
+    (void)fd;
+}
+
 const qt_driver_ops qt_uring_ops = {
     .name = "io_uring",
     .enable = qt_uring_enable,
@@ -25,6 +31,7 @@ const qt_driver_ops qt_uring_ops = {
     .harvest = qt_uring_harvest,
     .pending = qt_uring_pending,
     .buffer_add = add_buffer,
+    .forget = forget,
     .wake = qt_uring_wake,
     .host_fd = qt_uring_host_fd,
     .host_begin = qt_uring_host_begin,

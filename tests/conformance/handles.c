@@ -29,7 +29,7 @@ static void must_refuse(struct world *world, uint32_t opcode, quoit_handle handl
 /* Ops that take a target of one type only. */
 static bool is_strict(uint32_t opcode) {
     return world_target_type(opcode) && opcode != QUOIT_OP_CLOSE && opcode != QUOIT_OP_CANCEL &&
-           opcode != QUOIT_OP_SOCKET_SET;
+           opcode != QUOIT_OP_SOCKET_SET && opcode != QUOIT_OP_DETACH;
 }
 
 static void never_a_handle(void) {
@@ -84,6 +84,7 @@ static void other_types(void) {
     must_refuse(&world, QUOIT_OP_OPEN, world.file, QUOIT_E_KIND, "a file");
     must_refuse(&world, QUOIT_OP_TIMER, world.link.stream, QUOIT_E_KIND, "a stream");
     must_refuse(&world, QUOIT_OP_SOCKET_SET, world.file, QUOIT_E_KIND, "a file");
+    must_refuse(&world, QUOIT_OP_DETACH, world.timer, QUOIT_E_KIND, "a timer");
     /* A type written over a live handle of another does not make it one. */
     must_refuse(&world, QUOIT_OP_ACCEPT, (world.link.stream & ~(127 * TYPE)) | 2 * TYPE, QUOIT_E_STALE,
                 "a forged type");

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* Each op of a target: on one that is closing it is refused, and the close goes on. */
 static void on_closing_objects(void) {
@@ -44,8 +45,8 @@ static void cancels_that_come_after(void) {
     for (uint32_t opcode = 0; opcode < OPCODES; opcode++) {
         if (!quoit_op_supported(opcode) || opcode == QUOIT_OP_CLOSE || opcode == QUOIT_OP_CANCEL ||
             opcode == QUOIT_OP_ACCEPT || opcode == QUOIT_OP_RECV || opcode == QUOIT_OP_RECVMSG ||
-            world_target_type(opcode) == QUOIT_HANDLE_BUFFER)
-            continue; /* those that wait for a peer are in cancel_ops.c */
+            opcode == QUOIT_OP_DETACH || world_target_type(opcode) == QUOIT_HANDLE_BUFFER)
+            continue; /* those that wait for a peer are in cancel_ops.c, detach in adopt.c */
         quoit_op *op = world_op(&world, opcode);
         uint64_t id = op->user_data;
         quoit_handle target = op->target;
@@ -54,6 +55,7 @@ static void cancels_that_come_after(void) {
         if (op_finish(&world.pump, id).result < 0)
             FAIL("op %u of the world ended with %lld", opcode,
                  (long long)op_record(&world.pump, id)->last.result);
+        world_spent(&world, &op_record(&world.pump, id)->last);
         quoit_event event = op_finish(&world.pump, target ? op_cancel(&world.pump, target, opcode, 0)
                                                           : op_cancel(&world.pump, 0, opcode, id));
         CHECK_EQ(event.result, opcode == QUOIT_OP_POST ? QUOIT_E_KIND : -ENOENT);
@@ -82,6 +84,7 @@ static void at_the_bound_of_objects(void) {
     quoit_addr addr = addr_v4(0);
     pump_open(&pump, &options);
     quoit_handle listener = listen_on(&pump, &addr);
+    int spare = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     for (int i = 0; i < 3; i++) {
         quoit_op *op = op_new(&pump, QUOIT_OP_CONNECT, 0);
         op->addr = (uintptr_t)&addr;
@@ -100,7 +103,11 @@ static void at_the_bound_of_objects(void) {
         op->len = 1;
         op->arg = QUOIT_OPEN_READ | QUOIT_OPEN_DIRECTORY;
         op_must(&pump, op->user_data, QUOIT_E_LIMIT);
+        op = op_new(&pump, QUOIT_OP_ADOPT, 0);
+        op->offset = spare;
+        op_must(&pump, op->user_data, QUOIT_E_LIMIT);
     }
+    close(spare); /* it stayed the test's */
     CHECK_EQ(stats_of(&pump).objects_live, 1);
     op_must(&pump, op_close(&pump, listener, 0), 0);
     pump_close(&pump);

@@ -71,6 +71,8 @@ static const uint32_t unused_fields[OPCODES] = {
     [QUOIT_OP_RECVMSG] = U(ADDR) | U(ARG) | U(OFFSET) | U(ARG2),
     [QUOIT_OP_MULTICAST] = U(OFFSET) | U(ARG2),
     [QUOIT_OP_SOCKET_SET] = U(ADDR) | U(LEN) | U(ARG2),
+    [QUOIT_OP_ADOPT] = U(TARGET) | U(ADDR) | U(LEN) | U(ARG2),
+    [QUOIT_OP_DETACH] = U(ADDR) | U(LEN) | U(ARG) | U(OFFSET) | U(ARG2),
 };
 
 /* The op must be refused before anything of it is done. */
@@ -188,14 +190,15 @@ static void every_op_takes_a_timeout(void) {
     world_open(&world);
     for (uint32_t opcode = 0; opcode < OPCODES; opcode++) {
         if (!quoit_op_supported(opcode) || opcode == QUOIT_OP_KEEP || opcode == QUOIT_OP_RELEASE ||
-            opcode == QUOIT_OP_CLOSE)
-            continue; /* no buffer is lent here; closing comes last */
+            opcode == QUOIT_OP_CLOSE || opcode == QUOIT_OP_DETACH)
+            continue; /* no buffer is lent here; closing comes last, adopt.c detaches */
         quoit_op *op = world_op(&world, opcode);
         uint64_t id = op->user_data;
         op->timeout_ns = 30000000;
         if (opcode == QUOIT_OP_CANCEL)
             op->arg = QUOIT_OP_SEND;
         quoit_event event = op_finish(&world.pump, id);
+        world_spent(&world, &event);
         if (event.result == QUOIT_E_FIELD || event.result == QUOIT_E_FLAGS)
             FAIL("op %u does not take timeout_ns", opcode);
         if (opcode == QUOIT_OP_RECV || opcode == QUOIT_OP_ACCEPT || opcode == QUOIT_OP_RECVMSG)

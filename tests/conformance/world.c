@@ -27,6 +27,7 @@ void world_open(struct world *world) {
     static const uint8_t types[1] = {QUOIT_TYPE_U64};
     static const uint64_t args[1] = {7};
     memset(world, 0, sizeof *world);
+    world->spare = -1;
     pump_open(&world->pump, NULL);
     world->link = link_open(&world->pump);
     strcpy(world->path, "/tmp/quoit-test-XXXXXX");
@@ -57,6 +58,8 @@ void world_open(struct world *world) {
 void world_close(struct world *world) {
     close(world->link.fd);
     close(world->sink);
+    if (world->spare >= 0)
+        close(world->spare);
     unlink(world->path);
     pump_close(&world->pump);
 }
@@ -95,6 +98,7 @@ uint32_t world_target_type(uint32_t opcode) {
     case QUOIT_OP_CLOSE:
     case QUOIT_OP_CANCEL:
     case QUOIT_OP_SOCKET_SET:
+    case QUOIT_OP_DETACH:
         return QUOIT_HANDLE_STREAM;
     case QUOIT_OP_POST:
         return QUOIT_HANDLE_WORKER;
@@ -112,6 +116,11 @@ uint32_t world_target_type(uint32_t opcode) {
     default:
         return 0;
     }
+}
+
+void world_spent(struct world *world, const quoit_event *event) {
+    if (event->kind == QUOIT_OP_ADOPT && event->result >= 0)
+        world->spare = -1;
 }
 
 quoit_op *world_op(struct world *world, uint32_t opcode) {
@@ -149,6 +158,11 @@ quoit_op *world_op(struct world *world, uint32_t opcode) {
         break;
     case QUOIT_OP_SOCKET_SET:
         op->arg = QUOIT_SOCKET_NODELAY;
+        break;
+    case QUOIT_OP_ADOPT:
+        if (world->spare < 0)
+            world->spare = dup(world->link.fd);
+        op->offset = world->spare;
         break;
     case QUOIT_OP_TIMER:
         op->offset = 1000000;

@@ -18,6 +18,7 @@ struct world {
     quoit_addr addr;
     quoit_call call;
     char payload[16];
+    int spare; /* a descriptor for ADOPT, -1 none */
 };
 
 void world_open(struct world *world);
@@ -28,6 +29,9 @@ quoit_handle world_object(const struct world *world, uint32_t type);
 
 /* The type of target that the opcode takes, 0 for none. */
 uint32_t world_target_type(uint32_t opcode);
+
+/* After an op of the world that went well: a spare descriptor that it took is the library's. */
+void world_spent(struct world *world, const quoit_event *event);
 
 /* Puts an op into the array that would be taken: tests then spoil one thing of it. */
 quoit_op *world_op(struct world *world, uint32_t opcode);

@@ -110,6 +110,18 @@ static void track_sendmsg(struct pump *pump, struct op_record *record, const quo
             CHECK(other->ended);
 }
 
+/* An adopted stream is one from then on; a detached one has told its last. */
+static void track_descriptor(struct pump *pump, const quoit_event *event) {
+    if (event->result < 0) {
+        CHECK_EQ(event->value, 0);
+        return;
+    }
+    if (event->kind == QUOIT_OP_ADOPT && quoit_handle_kind(event->value) == QUOIT_HANDLE_STREAM)
+        stream_add(pump, event->value);
+    else if (event->kind == QUOIT_OP_DETACH && stream_of(pump, event->source))
+        stream_of(pump, event->source)->closed = true;
+}
+
 static void track_new_stream(struct pump *pump, struct op_record *record, const quoit_event *event) {
     if (event->result < 0) {
         CHECK_EQ(event->value, 0);
@@ -162,8 +174,8 @@ static void track_op(struct pump *pump, struct op_record *record, const quoit_ev
     if (!more)
         cells_ended(pump, record);
     struct stream *stream = stream_of(pump, event->source);
-    if (stream && stream->closed &&
-        event->kind != QUOIT_OP_CLOSE) /* an ABORT may follow a close that waited */
+    if (stream && stream->closed && event->kind != QUOIT_OP_CLOSE &&
+        event->kind != QUOIT_OP_DETACH) /* an ABORT may follow a close that waited */
         CHECK(event->result < 0);
     if (is_send(event->kind))
         track_send(pump, record, event);
@@ -177,6 +189,8 @@ static void track_op(struct pump *pump, struct op_record *record, const quoit_ev
         track_new_stream(pump, record, event);
     else if (event->kind == QUOIT_OP_CLOSE)
         track_close(pump, event);
+    else if (event->kind == QUOIT_OP_ADOPT || event->kind == QUOIT_OP_DETACH)
+        track_descriptor(pump, event);
     else if (event->kind == QUOIT_OP_READ && event->buffer)
         check_data(pump, event);
     else if (stream && event->kind == QUOIT_OP_RECV_PAUSE && event->result == 0)

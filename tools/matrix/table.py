@@ -14,11 +14,11 @@ HEADER = ROOT / "capi/include/quoit/op.h"
 
 # Ops that end within the turn that takes them: there is nothing to cancel, to close under or to be late for.
 AT_ONCE = {"NOP", "LISTEN", "RECV_PAUSE", "RECV_RESUME", "CANCEL", "POST", "KEEP", "RELEASE", "SOCKET_SET",
-           "BIND", "MULTICAST"}  # fmt: skip
+           "BIND", "MULTICAST", "ADOPT", "DETACH"}  # fmt: skip
 # Ops that take no target, and those that may go without one.
-NO_TARGET = {"NOP", "LISTEN", "CONNECT", "POLL", "OFFLOAD", "BIND"}
+NO_TARGET = {"NOP", "LISTEN", "CONNECT", "POLL", "OFFLOAD", "BIND", "ADOPT"}
 MAY_LACK_TARGET = {"TIMER", "OPEN", "CANCEL"}
-MAKES_OBJECT = {"LISTEN", "CONNECT", "TIMER", "POLL", "OPEN", "BIND"}
+MAKES_OBJECT = {"LISTEN", "CONNECT", "TIMER", "POLL", "OPEN", "BIND", "ADOPT"}
 # Its handle is told, so that it can be closed under the op that made it.
 OWN_OBJECT = {"TIMER", "POLL"}
 # Take objects that are closing too.

@@ -143,6 +143,8 @@ pub const QUOIT_OP_RECVMSG: u32 = 23;
 pub const QUOIT_OP_SENDMSG: u32 = 24;
 pub const QUOIT_OP_MULTICAST: u32 = 25;
 pub const QUOIT_OP_SOCKET_SET: u32 = 26;
+pub const QUOIT_OP_ADOPT: u32 = 27;
+pub const QUOIT_OP_DETACH: u32 = 28;
 pub const QUOIT_DATAGRAM_MAX: u32 = 131072;
 pub const QUOIT_MULTICAST_JOIN: u32 = 1;
 pub const QUOIT_MULTICAST_LEAVE: u32 = 2;
@@ -540,6 +542,13 @@ extern "C" {
         handle: quoit_handle,
         option: u32,
         out: *mut i64,
+    ) -> quoit_status;
+}
+extern "C" {
+    pub fn quoit_inherited_fds(
+        first: *mut i32,
+        names: *mut ::core::ffi::c_char,
+        capacity: u32,
     ) -> quoit_status;
 }
 #[repr(C)]

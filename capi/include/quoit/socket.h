@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* quoit/socket.h: options of sockets. */
+/* quoit/socket.h: options of sockets, and descriptors that this process was started with. */
 #ifndef QUOIT_SOCKET_H
 #define QUOIT_SOCKET_H
 
@@ -46,6 +46,15 @@ extern "C" {
 /* The option's value now, of a stream or listener, into *out. Owner thread. Errors: QUOIT_E_ARGUMENT (no such option, or not of this type), as ops, getsockopt(2). Since 0.1. */
 QUOIT_API quoit_status quoit_socket_get(quoit_worker *worker, quoit_handle handle, uint32_t option,
                                         int64_t *out);
+
+/*
+ * Descriptors that a service manager passed to this process (LISTEN_FDS, LISTEN_PID, LISTEN_FDNAMES: sd_listen_fds(3)). Returns how many; they are
+ * *first, *first + 1, …, all made close-on-exec, to be given to QUOIT_OP_ADOPT. 0: none, or they are another process's. names may be null; else it gets their
+ * names with ':' between, NUL-terminated, of at most capacity bytes; "" when they have none. The variables stay: unset them if programs that are started later
+ * must not see them. Any thread, while none changes the environment. Errors: QUOIT_E_ARGUMENT: first is null; -EINVAL: the variables hold no numbers; -EBADF: one
+ * of them is not open; -ENOSPC: the names are longer. Since 0.1.
+ */
+QUOIT_API quoit_status quoit_inherited_fds(int32_t *first, char *names, uint32_t capacity);
 
 #ifdef __cplusplus
 }
