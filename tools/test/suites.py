@@ -113,6 +113,7 @@ def drain() -> Iterator[Suite]:
 def checks() -> Iterator[Suite]:
     yield Suite("deps", "all", [[PYTHON, "tests/deps/check.py"]])
     yield Suite("headers", "all", [[PYTHON, "tests/headers/check.py"]])
+    yield Suite("operations", "all", [[PYTHON, "tools/operations/run.py", "--check"]])
     yield Suite("consumer", "c", [[PYTHON, "tests/consumer/check.py", str(BUILD / "dev/prefix")]])
 
 
