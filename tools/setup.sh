@@ -122,7 +122,7 @@ setup_native() {
         setup_die "CMake $found is too old: 3.25 or newer is needed (Debian 12 has it)."
 }
 
-# The compiled tests, the ABI tools, the languages that only read the headers, tracing.
+# The compiled tests, the ABI tools, the languages that only read the headers, tracing, the model checker.
 setup_tests() {
     setup_need libcmocka-dev pkg-config --exists cmocka
     setup_need g++ setup_in_path g++
@@ -130,6 +130,7 @@ setup_tests() {
     # bindgen loads libclang when it runs, and clang's own headers with it.
     setup_need "bindgen libclang1-14 libclang-common-14-dev" setup_has_bindgen
     setup_need strace setup_in_path strace
+    setup_need spin setup_in_path spin
     setup_need binutils setup_in_path readelf
     setup_need dpkg-dev setup_in_path dpkg-gensymbols
     setup_need abigail-tools setup_in_path abidw

@@ -110,6 +110,12 @@ def drain() -> Iterator[Suite]:
     yield Suite("drain", "c", [[PYTHON, "tools/drain/run.py"]], timeout=300)
 
 
+def model() -> Iterator[Suite]:
+    """Not C but its protocol: every state of the mailbox, the wakes and the worker's descriptor, by spin."""
+    if list((ROOT / "tests/model").glob("*.pml")):
+        yield Suite("model", "all", [[PYTHON, "tools/model/run.py"]], timeout=900)
+
+
 def checks() -> Iterator[Suite]:
     yield Suite("deps", "all", [[PYTHON, "tests/deps/check.py"]])
     yield Suite("headers", "all", [[PYTHON, "tests/headers/check.py"]])
@@ -164,7 +170,7 @@ def abi() -> Iterator[Suite]:
 
 
 def all_suites() -> list[Suite]:
-    found = [*checks(), *unit("dev"), *conformance("dev"), *matrix(), *torture(), *churn(), *drain()]
+    found = [*checks(), *model(), *unit("dev"), *conformance("dev"), *matrix(), *torture(), *churn(), *drain()]
     found += [*pytest("python", "bindings/python/tests", "python"), *go(), *rust()]
     found += [*pytest("cross", "tests/cross", "all", slow=True), *abi()]
     for preset, sanitizer in SANITIZERS.items():
