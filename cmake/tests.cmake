@@ -64,3 +64,14 @@ if(EXISTS "${PROJECT_SOURCE_DIR}/tests/churn/server.c")
     add_executable(quoit-churn-client "${PROJECT_SOURCE_DIR}/tests/churn/client.c")
     target_link_libraries(quoit-churn-client PRIVATE quoit_flags)
 endif()
+
+# The examples that no demo drives.
+find_program(quoit_python NAMES python3)
+if(quoit_python AND TARGET quoit-example-udp_echo)
+    foreach(driver ${quoit_drivers})
+        add_test(NAME unit-example-udp_echo-${driver}
+                 COMMAND ${quoit_python} "${PROJECT_SOURCE_DIR}/tests/examples/udp_echo.py"
+                         $<TARGET_FILE:quoit-example-udp_echo> ${driver})
+        set_tests_properties(unit-example-udp_echo-${driver} PROPERTIES TIMEOUT 120 LABELS unit)
+    endforeach()
+endif()

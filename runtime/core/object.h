@@ -216,7 +216,6 @@ void qt_op_recvmsg(qt_worker *w, const quoit_op *op, qt_object *object);
 int qt_recvmsg_fill(qt_datagram *d, qt_req *req); /* 0 or -errno */
 /* The block of a request that is over and had no pool buffer, or null. */
 qt_buffer *qt_recvmsg_block(qt_datagram *d, bool brought);
-bool qt_recvmsg_without_multi(qt_datagram *d, int32_t res); /* the kernel has no multishot one: true once */
 void qt_recvmsg_read(qt_datagram *d, qt_buffer *buffer, const qt_packet *packet);
 
 /* sendmsg.c */

@@ -149,8 +149,7 @@ static void request_over(qt_stream *s, int32_t res) {
     if (s->recv == NULL)
         return;
     bool user_pause = s->paused & QT_PAUSED_USER;
-    bool again = res == -ENOBUFS || res == -ECANCELED || res == -EINTR || res == -EAGAIN ||
-                 (datagram(s) != NULL && qt_recvmsg_without_multi(datagram(s), res));
+    bool again = res == -ENOBUFS || res == -ECANCELED || res == -EINTR || res == -EAGAIN;
     if (!again) {
         if (user_pause && !s->recv->verdict) {
             s->held_end = true;

@@ -66,7 +66,8 @@ static uint8_t form_of(const qt_datagram *d, uint32_t cap) {
     if (cap > room)
         return QT_FORM_BLOCK;
     bool many = d->stream.recv->flags & QUOIT_OPF_MULTI && cap == room;
-    return many && !d->stream.object.worker->no_multi_recvmsg ? QT_FORM_MANY : QT_FORM_ONE;
+    return many ? QT_FORM_MANY
+                : QT_FORM_ONE; /* Linux 6.0 brought both multishots: where a ring is used, both are there */
 }
 
 int qt_recvmsg_fill(qt_datagram *d, qt_req *req) {
@@ -97,14 +98,6 @@ int qt_recvmsg_fill(qt_datagram *d, qt_req *req) {
     req->code = QT_REQ_RECVMSG;
     req->addr = (uint64_t)(uintptr_t)&d->in;
     return 0;
-}
-
-bool qt_recvmsg_without_multi(qt_datagram *d, int32_t res) {
-    qt_worker *w = d->stream.object.worker;
-    if (res != -EINVAL || d->form != QT_FORM_MANY || w->no_multi_recvmsg)
-        return false;
-    w->no_multi_recvmsg = true;
-    return true;
 }
 
 /* The ring uses no pool buffer for an empty datagram; its addresses need a place all the same. */

@@ -207,7 +207,6 @@ struct qt_worker {
     pthread_cond_t works_home;
     uint32_t works_out;     /* under the lock */
     bool ending;            /* takes no more jobs */
-    bool no_multi_recvmsg;  /* the kernel has none */
     bool leaked;            /* the kernel may still write to what its requests point at */
     uint64_t posts_refused; /* atomic */
     uint64_t driver_calls;  /* the driver's system calls, as last published */
