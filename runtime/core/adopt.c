@@ -128,7 +128,7 @@ void qt_op_adopt(qt_worker *w, const quoit_op *op, qt_object *object) {
     object = new_object(w, kind, fd, &error);
     if (object != NULL)
         error = take(w, object);
-    if (error) {
+    if (object == NULL || error) {
         if (object != NULL)
             drop_object(object);
         qt_adopted_drop(w, fd);

@@ -76,7 +76,7 @@ static const qt_op_rule rules[] = {
     [QUOIT_OP_MULTICAST] = {qt_op_multicast, QUOIT_OPF_QUIET | QUOIT_OPF_ARENA_SEND,
                             FIELD(ADDR) | FIELD(LEN) | FIELD(ARG), DATAGRAM},
     [QUOIT_OP_ADOPT] = {qt_op_adopt, 0, FIELD(ARG) | FIELD(OFFSET), 0, .may_lack = true},
-    [QUOIT_OP_DETACH] = {qt_op_detach, 0, 0, QT_SOCKETS | FILE_},
+    [QUOIT_OP_DETACH] = {qt_op_detach, 0, 0, STREAM | QT_KIND(QUOIT_HANDLE_LISTENER) | FILE_},
     [QUOIT_OP_SOCKET_SET] = {qt_op_socket_set, QUOIT_OPF_QUIET, FIELD(ARG) | FIELD(OFFSET), QT_SOCKETS},
 };
 

@@ -266,7 +266,8 @@ int qt_run_blocking(void *worker, qt_req *req);
 bool qt_cancel_blocking(void *worker, qt_req *req);
 
 /* sockopt.c */
-#define QT_SOCKETS (QT_KIND(QUOIT_HANDLE_STREAM) | QT_KIND(QUOIT_HANDLE_LISTENER))
+#define QT_SOCKETS                                                                                           \
+    (QT_KIND(QUOIT_HANDLE_STREAM) | QT_KIND(QUOIT_HANDLE_LISTENER) | QT_KIND(QUOIT_HANDLE_DATAGRAM))
 void qt_op_socket_set(qt_worker *w, const quoit_op *op, qt_object *object);
 int qt_socket_take_linger(qt_worker *w, qt_stream *s); /* of an adopted one: 0 or -errno */
 quoit_status qt_socket_get(qt_worker *w, const qt_object *object, uint32_t number, int64_t *out);

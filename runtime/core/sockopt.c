@@ -9,6 +9,7 @@
 #define STREAM QT_KIND(QUOIT_HANDLE_STREAM)
 #define LISTENER QT_KIND(QUOIT_HANDLE_LISTENER)
 #define BOTH (STREAM | LISTENER)
+#define ALL QT_SOCKETS
 #define SECOND 1000000000
 #define MILLISECOND 1000000
 #define MICROSECOND 1000
@@ -29,12 +30,12 @@ typedef struct qt_option {
 
 #define SWITCH(level, name)                                                                                  \
     { level, name, BOTH, 0, 1, 1, .fixed = false }
-#define NUMBER(level, name, least, most)                                                                     \
-    { level, name, BOTH, least, most, 1, .fixed = false }
+#define NUMBER(level, name, kinds, least, most)                                                              \
+    { level, name, kinds, least, most, 1, .fixed = false }
 #define TIME(level, name, kinds, least, unit)                                                                \
     { level, name, kinds, least, (int64_t)INT32_MAX *unit, unit, .fixed = false }
 #define FIXED(level, name)                                                                                   \
-    { level, name, BOTH, 0, 1, 1, .fixed = true }
+    { level, name, ALL, 0, 1, 1, .fixed = true }
 
 /* clang-format off */
 static const qt_option options[] = {
@@ -42,17 +43,17 @@ static const qt_option options[] = {
     [QUOIT_SOCKET_KEEPALIVE] = SWITCH(SOL_SOCKET, SO_KEEPALIVE),
     [QUOIT_SOCKET_KEEPALIVE_IDLE] = TIME(IPPROTO_TCP, TCP_KEEPIDLE, BOTH, 1, SECOND),
     [QUOIT_SOCKET_KEEPALIVE_INTERVAL] = TIME(IPPROTO_TCP, TCP_KEEPINTVL, BOTH, 1, SECOND),
-    [QUOIT_SOCKET_KEEPALIVE_COUNT] = NUMBER(IPPROTO_TCP, TCP_KEEPCNT, 1, INT32_MAX),
+    [QUOIT_SOCKET_KEEPALIVE_COUNT] = NUMBER(IPPROTO_TCP, TCP_KEEPCNT, BOTH, 1, INT32_MAX),
     [QUOIT_SOCKET_LINGER] = {SOL_SOCKET, SO_LINGER, STREAM, -1, 0, 1, .fixed = false},
     [QUOIT_SOCKET_DEFER_ACCEPT] = TIME(IPPROTO_TCP, TCP_DEFER_ACCEPT, LISTENER, 0, SECOND),
-    [QUOIT_SOCKET_SEND_BUFFER] = NUMBER(SOL_SOCKET, SO_SNDBUF, 1, INT32_MAX),
-    [QUOIT_SOCKET_RECV_BUFFER] = NUMBER(SOL_SOCKET, SO_RCVBUF, 1, INT32_MAX),
-    [QUOIT_SOCKET_TOS] = NUMBER(IPPROTO_IP, IP_TOS, 0, 255),
-    [QUOIT_SOCKET_INCOMING_CPU] = NUMBER(SOL_SOCKET, SO_INCOMING_CPU, -1, INT32_MAX),
-    [QUOIT_SOCKET_BUSY_POLL] = TIME(SOL_SOCKET, SO_BUSY_POLL, BOTH, 0, MICROSECOND),
+    [QUOIT_SOCKET_SEND_BUFFER] = NUMBER(SOL_SOCKET, SO_SNDBUF, ALL, 1, INT32_MAX),
+    [QUOIT_SOCKET_RECV_BUFFER] = NUMBER(SOL_SOCKET, SO_RCVBUF, ALL, 1, INT32_MAX),
+    [QUOIT_SOCKET_TOS] = NUMBER(IPPROTO_IP, IP_TOS, ALL, 0, 255),
+    [QUOIT_SOCKET_INCOMING_CPU] = NUMBER(SOL_SOCKET, SO_INCOMING_CPU, ALL, -1, INT32_MAX),
+    [QUOIT_SOCKET_BUSY_POLL] = TIME(SOL_SOCKET, SO_BUSY_POLL, ALL, 0, MICROSECOND),
     [QUOIT_SOCKET_USER_TIMEOUT] = TIME(IPPROTO_TCP, TCP_USER_TIMEOUT, BOTH, 0, MILLISECOND),
-    [QUOIT_SOCKET_PRIORITY] = NUMBER(SOL_SOCKET, SO_PRIORITY, 0, INT32_MAX),
-    [QUOIT_SOCKET_MARK] = NUMBER(SOL_SOCKET, SO_MARK, 0, UINT32_MAX),
+    [QUOIT_SOCKET_PRIORITY] = NUMBER(SOL_SOCKET, SO_PRIORITY, ALL, 0, INT32_MAX),
+    [QUOIT_SOCKET_MARK] = NUMBER(SOL_SOCKET, SO_MARK, ALL, 0, UINT32_MAX),
     [QUOIT_SOCKET_FREEBIND] = FIXED(IPPROTO_IP, IP_FREEBIND),
     [QUOIT_SOCKET_V6ONLY] = FIXED(IPPROTO_IPV6, IPV6_V6ONLY),
     [QUOIT_SOCKET_REUSEPORT] = FIXED(SOL_SOCKET, SO_REUSEPORT),

@@ -176,6 +176,28 @@ static void options_of_unix_sockets(void) {
     pump_close(&pump);
 }
 
+/* Datagram sockets have the options that are not of connections. */
+static void options_of_datagram_sockets(void) {
+    struct pump pump;
+    quoit_addr addr = addr_v4(0);
+    pump_open(&pump, NULL);
+    quoit_op *op = op_new(&pump, QUOIT_OP_BIND, 0);
+    op->addr = (uintptr_t)&addr;
+    op->len = sizeof addr;
+    quoit_handle socket = op_must(&pump, op->user_data, 0).value;
+    op_must(&pump, op_set(&pump, socket, QUOIT_SOCKET_TOS, 0x28), 0);
+    CHECK_EQ(get(&pump, socket, QUOIT_SOCKET_TOS), 0x28);
+    op_must(&pump, op_set(&pump, socket, QUOIT_SOCKET_PRIORITY, 3), 0);
+    CHECK_EQ(get(&pump, socket, QUOIT_SOCKET_PRIORITY), 3);
+    op_must(&pump, op_set(&pump, socket, QUOIT_SOCKET_RECV_BUFFER, 16384), 0);
+    CHECK(get(&pump, socket, QUOIT_SOCKET_RECV_BUFFER) >= 16384);
+    CHECK_EQ(get(&pump, socket, QUOIT_SOCKET_REUSEPORT), 0);
+    for (uint32_t option = QUOIT_SOCKET_NODELAY; option <= QUOIT_SOCKET_DEFER_ACCEPT; option++)
+        CHECK_EQ(op_must(&pump, op_set(&pump, socket, option, 1), QUOIT_E_FIELD).aux, QUOIT_FIELD_ARG);
+    op_must(&pump, op_simple(&pump, QUOIT_OP_DETACH, socket), QUOIT_E_KIND);
+    pump_close(&pump);
+}
+
 static void accepted_streams_inherit(void) {
     struct pump pump;
     quoit_addr addr = addr_v4(0);
@@ -308,6 +330,7 @@ static const struct test_case cases[] = {
     {"with_privilege", with_privilege},
     {"wrong_options", wrong_options},
     {"options_of_unix_sockets", options_of_unix_sockets},
+    {"options_of_datagram_sockets", options_of_datagram_sockets},
     {"accepted_streams_inherit", accepted_streams_inherit},
     {"quiet", quiet},
     {"linger_resets", linger_resets},

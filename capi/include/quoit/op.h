@@ -190,7 +190,7 @@ typedef struct quoit_op {
  */
 #define QUOIT_OP_MULTICAST 25
 /*
- * socket set: target stream or listener, arg QUOIT_SOCKET_* (quoit/socket.h), offset the value. Takes effect at once, also on what is
+ * socket set: target stream, listener or datagram socket, arg QUOIT_SOCKET_* (quoit/socket.h), offset the value. Takes effect at once, also on what is
  * queued. Flags QUIET. -> 0. Errors: QUOIT_E_FIELD (no such option of this type, or not its value), setsockopt(2).
  */
 #define QUOIT_OP_SOCKET_SET 26

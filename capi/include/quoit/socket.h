@@ -43,7 +43,7 @@ extern "C" {
 #define QUOIT_SOCKET_V6ONLY 17
 #define QUOIT_SOCKET_REUSEPORT 18
 
-/* The option's value now, of a stream or listener, into *out. Owner thread. Errors: QUOIT_E_ARGUMENT (no such option, or not of this type), as ops, getsockopt(2). Since 0.1. */
+/* The option's value now, of a stream, listener or datagram socket, into *out. Owner thread. Errors: QUOIT_E_ARGUMENT (no such option, or not of this type), as ops, getsockopt(2). Since 0.1. */
 QUOIT_API quoit_status quoit_socket_get(quoit_worker *worker, quoit_handle handle, uint32_t option,
                                         int64_t *out);
 
