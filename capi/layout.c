@@ -167,6 +167,7 @@ static const char quoit_opf_family[] = "QUOIT_OPF";
 static const char quoit_op_family[] = "QUOIT_OP";
 static const char quoit_datagram_family[] = "QUOIT_DATAGRAM";
 static const char quoit_multicast_family[] = "QUOIT_MULTICAST";
+static const char quoit_fds_family[] = "QUOIT_FDS";
 static const char quoit_read_family[] = "QUOIT_READ";
 static const char quoit_poll_family[] = "QUOIT_POLL";
 static const char quoit_call_family[] = "QUOIT_CALL";
@@ -315,9 +316,12 @@ static const constant constants[] = {
     {quoit_op_family, "QUOIT_OP_SOCKET_SET", QUOIT_OP_SOCKET_SET},
     {quoit_op_family, "QUOIT_OP_ADOPT", QUOIT_OP_ADOPT},
     {quoit_op_family, "QUOIT_OP_DETACH", QUOIT_OP_DETACH},
+    {quoit_op_family, "QUOIT_OP_SEND_FD", QUOIT_OP_SEND_FD},
+    {quoit_op_family, "QUOIT_OP_RECV_FD", QUOIT_OP_RECV_FD},
     {quoit_datagram_family, "QUOIT_DATAGRAM_MAX", QUOIT_DATAGRAM_MAX},
     {quoit_multicast_family, "QUOIT_MULTICAST_JOIN", QUOIT_MULTICAST_JOIN},
     {quoit_multicast_family, "QUOIT_MULTICAST_LEAVE", QUOIT_MULTICAST_LEAVE},
+    {quoit_fds_family, "QUOIT_FDS_MAX", QUOIT_FDS_MAX},
     {quoit_read_family, "QUOIT_READ_MAX", QUOIT_READ_MAX},
     {quoit_poll_family, "QUOIT_POLL_IN", QUOIT_POLL_IN},
     {quoit_poll_family, "QUOIT_POLL_OUT", QUOIT_POLL_OUT},

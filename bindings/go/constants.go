@@ -36,6 +36,8 @@ const (
 	OpSocketSet  uint32 = C.QUOIT_OP_SOCKET_SET
 	OpAdopt      uint32 = C.QUOIT_OP_ADOPT
 	OpDetach     uint32 = C.QUOIT_OP_DETACH
+	OpSendFd     uint32 = C.QUOIT_OP_SEND_FD
+	OpRecvFd     uint32 = C.QUOIT_OP_RECV_FD
 )
 
 // Flags of an op.
@@ -193,6 +195,7 @@ const (
 const (
 	IOVMax      = C.QUOIT_IOV_MAX
 	ReadMax     = C.QUOIT_READ_MAX
+	FdsMax      = C.QUOIT_FDS_MAX
 	CallArgsMax = C.QUOIT_CALL_ARGS_MAX
 )
 

@@ -103,8 +103,8 @@ static void advance_stream(qt_stream *s) {
             submit_close(&s->object);
         return;
     }
-    if (s->send_head != NULL || s->recv_req != NULL || s->recv != NULL || s->close_req != NULL ||
-        s->send_req != NULL)
+    if (s->send_head != NULL || s->recv_req != NULL || s->recv != NULL || s->recv_fd != NULL ||
+        s->close_req != NULL || s->send_req != NULL)
         return;
     if (!s->fin_sent) {
         s->fin_sent = true;
@@ -148,7 +148,8 @@ static void end_ops(qt_object *object) {
         qt_pending *p = qt_container(at, qt_pending, link);
         qt_link *next = at->next;
         bool send = p->opcode == QUOIT_OP_SEND || p->opcode == QUOIT_OP_SENDV ||
-                    p->opcode == QUOIT_OP_SHUTDOWN || p->opcode == QUOIT_OP_SENDMSG;
+                    p->opcode == QUOIT_OP_SHUTDOWN || p->opcode == QUOIT_OP_SENDMSG ||
+                    p->opcode == QUOIT_OP_SEND_FD;
         if (p != object->close_op && !send)
             qt_pending_end(p, -ECANCELED);
         at = next;

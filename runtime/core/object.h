@@ -20,7 +20,9 @@ struct qt_piece {
     uint32_t len;
     uint32_t ref; /* QT_PIECE_BUFFER: buffer index; QT_PIECE_SCRATCH: region */
     uint8_t kind;
-    bool last; /* of its op */
+    bool last;   /* of its op */
+    bool has_fd; /* a descriptor leaves with its first byte */
+    int32_t fd;
 };
 
 typedef struct qt_chain {
@@ -37,6 +39,10 @@ enum { QT_PIECE_COPY, QT_PIECE_BORROW, QT_PIECE_SCRATCH, QT_PIECE_BUFFER, QT_PIE
 typedef struct qt_send_slot {
     struct msghdr message;
     struct iovec slices[QT_GATHER_MAX];
+    union {
+        struct cmsghdr align;
+        uint8_t bytes[CMSG_SPACE(sizeof(int))];
+    } control;
 } qt_send_slot;
 
 typedef struct qt_stream {
@@ -46,6 +52,7 @@ typedef struct qt_stream {
     /* receiving */
     qt_pending *recv;
     qt_req *recv_req;
+    qt_pending *recv_fd; /* instead of recv */
     uint32_t recv_cap;
     uint8_t paused; /* QT_PAUSED_* */
     bool recv_keep;
@@ -228,16 +235,23 @@ void qt_sendmsg_discard(qt_pending *p);
 
 /* send.c, send_queue.c */
 void qt_op_send(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_send_with(qt_worker *w, const quoit_op *op, qt_object *object, int fd); /* fd: -1, or becomes its */
 void qt_op_shutdown(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_send_end(qt_pending *p);
 void qt_send_drop_all(qt_stream *s, int32_t status); /* ends every queued op that is not in flight */
 void qt_send_flush(qt_worker *w);
 void qt_send_mark(qt_stream *s);
 void qt_piece_release(qt_stream *s, qt_piece *piece);
+void qt_piece_drop_fd(qt_piece *piece);
 int qt_pieces_append(qt_stream *s, qt_pending *p, const quoit_op *op, uint32_t *field);
 /* The op's pieces as a chain of their own; `in_place`: scratch memory need not be copied. 0, or a status and *field. */
 int qt_pieces_make(qt_stream *s, qt_pending *p, const quoit_op *op, bool in_place, uint32_t *field,
                    qt_chain *out);
+
+/* fds.c */
+void qt_op_send_fd(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_recv_fd(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_recv_fd_discard(qt_pending *p);
 
 /* close.c */
 void qt_op_close(qt_worker *w, const quoit_op *op, qt_object *object);

@@ -68,6 +68,7 @@ void qt_pending_end(qt_pending *p, int32_t verdict) {
         break;
     case QUOIT_OP_SEND:
     case QUOIT_OP_SENDV:
+    case QUOIT_OP_SEND_FD:
     case QUOIT_OP_SHUTDOWN:
         qt_send_end(p);
         break;
@@ -83,7 +84,7 @@ void qt_pending_end(qt_pending *p, int32_t verdict) {
     case QUOIT_OP_OFFLOAD:
         qt_offload_end(p);
         break;
-    default: /* one kernel request: connect, poll, open, read, write, fsync */
+    default: /* one kernel request: connect, poll, open, read, write, fsync, recv fd */
         assert(p->req != NULL);
         qt_cancel_request(p->worker, p->req);
         break;
@@ -95,6 +96,8 @@ void qt_pending_discard(qt_pending *p) {
         qt_connect_discard(p);
     else if (p->opcode == QUOIT_OP_POLL)
         qt_poll_discard(p);
+    else if (p->opcode == QUOIT_OP_RECV_FD)
+        qt_recv_fd_discard(p);
     else if (p->opcode == QUOIT_OP_SENDMSG)
         qt_sendmsg_discard(p);
     else if (p->opcode == QUOIT_OP_OPEN || p->opcode == QUOIT_OP_READ || p->opcode == QUOIT_OP_WRITE)

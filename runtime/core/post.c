@@ -101,6 +101,9 @@ static void pack_op(qt_packer *p, quoit_op *op) {
     case QUOIT_OP_MULTICAST:
         op->addr = pack(p, op->addr, op->len <= sizeof(quoit_addr) ? op->len : sizeof(quoit_addr));
         break;
+    case QUOIT_OP_SEND_FD:
+        op->addr = pack(p, op->addr, op->len);
+        break;
     case QUOIT_OP_OPEN:
         op->addr = pack(p, op->addr, op->len < ARGUMENT_MAX ? op->len : ARGUMENT_MAX);
         break;

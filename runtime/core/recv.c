@@ -224,7 +224,7 @@ static void begin(qt_stream *s, qt_pending *p, uint32_t cap, bool keep) {
 
 void qt_op_recv(qt_worker *w, const quoit_op *op, qt_object *object) {
     qt_stream *s = (qt_stream *)object;
-    if (s->recv != NULL) {
+    if (s->recv != NULL || s->recv_fd != NULL) {
         qt_refuse(w, op, QUOIT_E_BUSY, QUOIT_FIELD_TARGET);
         return;
     }

@@ -4,6 +4,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
+#include <unistd.h>
 
 /* Owed bytes above which a stream whose send is blocked stops receiving, and below which it goes on. */
 #define PAUSE_ABOVE (64u << 10)
@@ -21,16 +23,26 @@ static void publish_queued(qt_worker *w, int64_t change) {
 }
 
 void qt_op_send(qt_worker *w, const quoit_op *op, qt_object *object) {
+    qt_send_with(w, op, object, -1);
+}
+
+void qt_send_with(qt_worker *w, const quoit_op *op, qt_object *object, int fd) {
     qt_stream *s = (qt_stream *)object;
     qt_pending *p = qt_pending_new(w, op, object);
-    if (p == NULL)
-        return;
     uint32_t field = 0;
-    int error = qt_pieces_append(s, p, op, &field);
-    if (error) {
+    int error = p ? qt_pieces_append(s, p, op, &field) : -ENOMEM;
+    if (error && p != NULL) {
         quoit_event *event = qt_finish(p, error, 0);
         event->aux = field;
+    }
+    if (error) {
+        if (fd >= 0)
+            close(fd);
         return;
+    }
+    if (fd >= 0) { /* its op has one piece */
+        s->send_tail->has_fd = true;
+        s->send_tail->fd = fd;
     }
     publish_queued(w, (int64_t)p->total);
     qt_send_mark(s);
@@ -111,12 +123,39 @@ static uint32_t message_flags(const qt_piece *piece) {
     return piece->op->arg & QUOIT_SEND_CORK ? MSG_MORE : 0;
 }
 
+/* What leaves in a request of its own. */
+static bool is_alone(const qt_piece *piece) {
+    return piece->kind == QT_PIECE_SHUTDOWN || piece->has_fd;
+}
+
+static bool with_descriptor(qt_stream *s, qt_req *req) {
+    qt_piece *piece = s->send_head;
+    qt_send_slot *slot = qt_slab_alloc(&s->object.worker->send_slots);
+    if (slot == NULL)
+        return false;
+    slot->slices[0] = (struct iovec){(void *)(uintptr_t)piece->addr, piece->len};
+    slot->message = (struct msghdr){.msg_iov = slot->slices,
+                                    .msg_iovlen = 1,
+                                    .msg_control = &slot->control,
+                                    .msg_controllen = sizeof slot->control};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&slot->message);
+    *c = (struct cmsghdr){
+        .cmsg_len = CMSG_LEN(sizeof piece->fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(c), &piece->fd, sizeof piece->fd);
+    s->send_slot = slot;
+    req->code = QT_REQ_SENDMSG;
+    req->addr = (uint64_t)(uintptr_t)&slot->message;
+    return true;
+}
+
 /* Fills the request with as much of the queue as one message takes. */
 static bool gather(qt_stream *s, qt_req *req) {
     qt_piece *head = s->send_head;
     s->send_flying = head->len;
     req->op_flags = message_flags(head);
-    if (head->next == NULL || head->next->kind == QT_PIECE_SHUTDOWN) {
+    if (head->has_fd)
+        return with_descriptor(s, req);
+    if (head->next == NULL || is_alone(head->next)) {
         req->code = QT_REQ_SEND;
         req->addr = head->addr;
         req->len = head->len;
@@ -127,7 +166,7 @@ static bool gather(qt_stream *s, qt_req *req) {
         return false;
     uint32_t n = 0;
     s->send_flying = 0;
-    for (qt_piece *piece = head; piece != NULL && piece->kind != QT_PIECE_SHUTDOWN && n < QT_GATHER_MAX;
+    for (qt_piece *piece = head; piece != NULL && !is_alone(piece) && n < QT_GATHER_MAX;
          piece = piece->next) {
         slot->slices[n++] = (struct iovec){(void *)(uintptr_t)piece->addr, piece->len};
         s->send_flying += piece->len;
@@ -198,6 +237,7 @@ static void consume(qt_stream *s, uint64_t sent) {
     while (sent > 0) {
         qt_piece *piece = s->send_head;
         qt_pending *p = piece->op;
+        qt_piece_drop_fd(piece); /* it left with the first byte */
         if (sent < piece->len) {
             piece->addr += sent;
             piece->len -= (uint32_t)sent;
@@ -237,6 +277,8 @@ static void payload_done(qt_stream *s, int32_t res) {
             qt_close_progress(s);
     } else if (s->object.closing == QT_ABORTING) {
         /* the queue ends below */
+    } else if (res == -ETOOMANYREFS && s->send_head->has_fd) {
+        end_head(s, res); /* too many of this user's are under way; the stream itself is well */
     } else if (res != -ECANCELED && res != -EAGAIN && res != -EINTR) {
         /* The stream is broken for sending: nothing that is queued can leave. */
         qt_send_drop_all(s, res);

@@ -5,9 +5,17 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
+
+void qt_piece_drop_fd(qt_piece *piece) {
+    if (piece->has_fd)
+        close(piece->fd);
+    piece->has_fd = false;
+}
 
 void qt_piece_release(qt_stream *s, qt_piece *piece) {
     qt_worker *w = s->object.worker;
+    qt_piece_drop_fd(piece);
     switch (piece->kind) {
     case QT_PIECE_COPY:
         qt_block_free(&w->blocks, piece->block, piece->size);

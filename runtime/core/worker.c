@@ -217,9 +217,11 @@ int qt_worker_create(qt_runtime *runtime, const quoit_worker_options *given, qt_
 }
 
 static void free_stream(qt_worker *w, qt_stream *s) {
-    for (qt_piece *piece = s->send_head; piece != NULL; piece = piece->next)
+    for (qt_piece *piece = s->send_head; piece != NULL; piece = piece->next) {
+        qt_piece_drop_fd(piece);
         if (piece->kind == QT_PIECE_COPY)
             qt_block_free(&w->blocks, piece->block, piece->size);
+    }
     free(s->held);
 }
 

@@ -18,7 +18,7 @@ typedef struct qt_req_list {
 typedef struct qt_fd qt_fd;
 
 struct qt_fd {
-    qt_req *in;       /* RECV, RECVMSG, DISCARD, ACCEPT or POLL */
+    qt_req *in;       /* RECV, RECVMSG, RECV_FD, DISCARD, ACCEPT or POLL */
     qt_req *out;      /* SEND, SENDMSG or CONNECT */
     qt_req_list outs; /* sends given after it, in order */
     qt_fd *hot_next;

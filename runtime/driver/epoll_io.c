@@ -191,6 +191,7 @@ void qt_epoll_start(qt_epoll *e, qt_req *req) {
         break;
     case QT_REQ_RECV:
     case QT_REQ_RECVMSG:
+    case QT_REQ_RECV_FD:
     case QT_REQ_DISCARD:
         wait_for(e, req, false);
         break;
@@ -324,8 +325,12 @@ static unsigned serve_accept(qt_epoll *e, qt_req *req) {
     return QT_SERVED_TOLD | QT_SERVED_AGAIN;
 }
 
-static unsigned serve_discard(qt_epoll *e, qt_req *req) {
-    int32_t res = qt_epoll_result(e, recv(req->fd, (void *)(uintptr_t)req->addr, req->len, MSG_DONTWAIT));
+/* Into memory of the request's own. */
+static unsigned serve_memory(qt_epoll *e, qt_req *req) {
+    void *memory = (void *)(uintptr_t)req->addr;
+    bool fds = req->code == QT_REQ_RECV_FD;
+    int32_t res = qt_epoll_result(e, fds ? recvmsg(req->fd, memory, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)
+                                         : recv(req->fd, memory, req->len, MSG_DONTWAIT));
     if (would_block(res))
         return 0;
     qt_epoll_detach(e, req);
@@ -342,6 +347,6 @@ unsigned qt_epoll_serve(qt_epoll *e, qt_fd *entry) {
     case QT_REQ_ACCEPT:
         return serve_accept(e, entry->in);
     default:
-        return serve_discard(e, entry->in);
+        return serve_memory(e, entry->in);
     }
 }

@@ -50,6 +50,9 @@ void qt_uring_prepare(struct io_uring_sqe *sqe, const qt_req *req) {
     case QT_REQ_RECVMSG:
         prepare_recvmsg(sqe, req);
         break;
+    case QT_REQ_RECV_FD:
+        io_uring_prep_recvmsg(sqe, req->fd, memory, MSG_CMSG_CLOEXEC);
+        break;
     case QT_REQ_DISCARD:
         io_uring_prep_recv(sqe, req->fd, memory, req->len, 0);
         break;

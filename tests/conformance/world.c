@@ -99,6 +99,8 @@ uint32_t world_target_type(uint32_t opcode) {
     case QUOIT_OP_CANCEL:
     case QUOIT_OP_SOCKET_SET:
     case QUOIT_OP_DETACH:
+    case QUOIT_OP_SEND_FD:
+    case QUOIT_OP_RECV_FD:
         return QUOIT_HANDLE_STREAM;
     case QUOIT_OP_POST:
         return QUOIT_HANDLE_WORKER;
@@ -163,6 +165,11 @@ quoit_op *world_op(struct world *world, uint32_t opcode) {
         if (world->spare < 0)
             world->spare = dup(world->link.fd);
         op->offset = world->spare;
+        break;
+    case QUOIT_OP_SEND_FD:
+        op->addr = (uintptr_t)world->payload;
+        op->len = sizeof world->payload;
+        op->offset = world->link.fd;
         break;
     case QUOIT_OP_TIMER:
         op->offset = 1000000;

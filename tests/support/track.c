@@ -13,7 +13,7 @@
 #define DATA_FLAGS (QUOIT_EVF_LENT | QUOIT_EVF_KEPT | QUOIT_EVF_COPIED)
 
 static bool is_send(uint32_t opcode) {
-    return opcode == QUOIT_OP_SEND || opcode == QUOIT_OP_SENDV;
+    return opcode == QUOIT_OP_SEND || opcode == QUOIT_OP_SENDV || opcode == QUOIT_OP_SEND_FD;
 }
 
 /* Which refusals are not part of a stream's order: the op never reached the stream. */
@@ -191,7 +191,7 @@ static void track_op(struct pump *pump, struct op_record *record, const quoit_ev
         track_close(pump, event);
     else if (event->kind == QUOIT_OP_ADOPT || event->kind == QUOIT_OP_DETACH)
         track_descriptor(pump, event);
-    else if (event->kind == QUOIT_OP_READ && event->buffer)
+    else if ((event->kind == QUOIT_OP_READ || event->kind == QUOIT_OP_RECV_FD) && event->buffer)
         check_data(pump, event);
     else if (stream && event->kind == QUOIT_OP_RECV_PAUSE && event->result == 0)
         stream->paused = true, stream->resuming = false;

@@ -52,7 +52,7 @@ CARRIED: dict[str, tuple[str, str]] = {
     "MULTICAST": ("setsockopt(2) at once", "the same"),
     "SOCKET_SET": ("setsockopt(2) at once", "the same"),
     "ADOPT": ("fcntl(2), getsockopt(2) at once", "the same"),
-    "DETACH": ("what was begun is taken back first", "the same"),
+    "DETACH": ("fcntl(2) at once", "the same, and out of the poll set"),
     "SPLICE": ("SPLICE", "splice(2) on the blocking pool"),
     "SEND_FD": ("SENDMSG with SCM_RIGHTS", "sendmsg(2)"),
     "RECV_FD": ("RECVMSG with SCM_RIGHTS", "recvmsg(2) when readable"),

@@ -207,6 +207,19 @@ typedef struct quoit_op {
  * has not told its last event, or bytes came (while receiving was paused) that no recv has told, or connections that no accept has: let it, then detach.
  */
 #define QUOIT_OP_DETACH 28
+/*
+ * send fd: target Unix stream, offset a file descriptor (duplicated: the program's stays its own), addr and len the bytes that it goes with, at
+ * least one, copied. In the order of the stream's sends. Flags QUIET, ARENA_SEND. -> bytes, as send; the descriptor left with the first of
+ * them. Errors: -EOPNOTSUPP: not a Unix stream; -EBADF; -ETOOMANYREFS: too many of this user's are on their way (unix(7)): it alone did not leave.
+ */
+#define QUOIT_OP_SEND_FD 30
+/*
+ * recv fd: target Unix stream, len most bytes (0: some 4000; at most 65536). Instead of a recv, which drops descriptors: one of either may be armed
+ * (else QUOIT_E_BUSY, also while bytes that a pause held back are not told). -> bytes, offset, len, buffer as recv; aux the number of descriptors that came with
+ * them: the program's, close-on-exec; value the arena offset, in the same buffer, of 32-bit words: pid, uid and gid of who made the peer's end
+ * (SO_PEERCRED), then the descriptors. Of more than QUOIT_FDS_MAX the rest is closed: QUOIT_EVF_TRUNC. EOF as recv. Error: -EOPNOTSUPP: not a Unix stream.
+ */
+#define QUOIT_OP_RECV_FD 31
 
 /* Most payload bytes one recvmsg may bring: more than any datagram has. */
 #define QUOIT_DATAGRAM_MAX 131072
@@ -214,6 +227,9 @@ typedef struct quoit_op {
 /* A multicast's arg. */
 #define QUOIT_MULTICAST_JOIN 1
 #define QUOIT_MULTICAST_LEAVE 2
+
+/* Most descriptors that one recv fd tells. */
+#define QUOIT_FDS_MAX 32
 
 /* Most bytes one lent file read may bring. */
 #define QUOIT_READ_MAX 1048576

@@ -146,9 +146,12 @@ class _Lib:
     QUOIT_OP_SOCKET_SET: int
     QUOIT_OP_ADOPT: int
     QUOIT_OP_DETACH: int
+    QUOIT_OP_SEND_FD: int
+    QUOIT_OP_RECV_FD: int
     QUOIT_DATAGRAM_MAX: int
     QUOIT_MULTICAST_JOIN: int
     QUOIT_MULTICAST_LEAVE: int
+    QUOIT_FDS_MAX: int
     QUOIT_READ_MAX: int
     QUOIT_POLL_IN: int
     QUOIT_POLL_OUT: int

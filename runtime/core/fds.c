@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Descriptors over Unix streams: sent with bytes of the stream, received with bytes of it. */
+#include "object.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What lies before the payload in a block: pid, uid, gid, and the descriptors. */
+#define WORDS (3 + QUOIT_FDS_MAX)
+#define HEAD ((WORDS * 4 + 15u) & ~15u)
+#define ROOM_MAX 65536u
+
+typedef struct qt_recv_fds {
+    struct msghdr message;
+    struct iovec slice;
+    qt_buffer *buffer;
+    union {
+        struct cmsghdr align;
+        uint8_t bytes[CMSG_SPACE(QUOIT_FDS_MAX * sizeof(int))];
+    } control;
+} qt_recv_fds;
+
+/* Only these carry descriptors; the others would drop them without a word. */
+static quoit_status check_unix(qt_worker *w, const qt_object *object) {
+    int domain = 0;
+    socklen_t size = sizeof domain;
+    QT_COUNT(w, system_calls, 1);
+    if (getsockopt(object->fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0)
+        return -errno;
+    return domain == AF_UNIX ? 0 : -EOPNOTSUPP;
+}
+
+void qt_op_send_fd(qt_worker *w, const quoit_op *op, qt_object *object) {
+    if (op->len == 0) {
+        qt_refuse(w, op, QUOIT_E_FIELD, QUOIT_FIELD_LEN);
+        return;
+    }
+    quoit_status status = check_unix(w, object);
+    if (status != 0) {
+        qt_refuse(w, op, status, QUOIT_FIELD_TARGET);
+        return;
+    }
+    QT_COUNT(w, system_calls, 1);
+    bool number = op->offset >= 0 && op->offset <= INT32_MAX;
+    int fd = number ? fcntl((int)op->offset, F_DUPFD_CLOEXEC, 0) : -1;
+    if (fd < 0)
+        qt_refuse(w, op, number ? -errno : -EBADF, QUOIT_FIELD_OFFSET);
+    else
+        qt_send_with(w, op, object, fd);
+}
+
+/* receiving */
+
+static void prepare(qt_recv_fds *state) {
+    memset(&state->control, 0, sizeof state->control);
+    state->message = (struct msghdr){.msg_iov = &state->slice,
+                                     .msg_iovlen = 1,
+                                     .msg_control = &state->control,
+                                     .msg_controllen = sizeof state->control};
+}
+
+/* Takes the descriptors that came: up to `most` into fds, the others are closed. Returns how many came. */
+static uint32_t take_fds(const qt_recv_fds *state, int32_t *fds, uint32_t most) {
+    struct msghdr message = state->message;
+    uint32_t count = 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c != NULL && c->cmsg_len >= sizeof *c;
+         c = CMSG_NXTHDR(&message, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len; at += sizeof(int)) {
+            int fd;
+            memcpy(&fd, (const uint8_t *)c + at, sizeof fd);
+            if (count < most)
+                fds[count] = fd;
+            else
+                close(fd);
+            count++;
+        }
+    }
+    return count;
+}
+
+/* The block's head. The event's flags and number of descriptors. */
+static uint32_t read_head(qt_stream *s, const qt_recv_fds *state, uint32_t *count) {
+    qt_worker *w = s->object.worker;
+    int32_t words[WORDS] = {0};
+    struct ucred peer = {0};
+    socklen_t size = sizeof peer;
+    QT_COUNT(w, system_calls, 1);
+    if (getsockopt(s->object.fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
+        words[0] = (int32_t)peer.pid;
+        words[1] = (int32_t)peer.uid;
+        words[2] = (int32_t)peer.gid;
+    }
+    uint32_t came = take_fds(state, words + 3, QUOIT_FDS_MAX);
+    bool dropped = came > QUOIT_FDS_MAX || state->message.msg_flags & MSG_CTRUNC;
+    *count = came < QUOIT_FDS_MAX ? came : QUOIT_FDS_MAX;
+    memcpy(w->buffers.base + state->buffer->offset, words, sizeof words);
+    return QUOIT_EVF_LENT | (dropped ? QUOIT_EVF_TRUNC : 0);
+}
+
+static void recv_fd_done(qt_req *req, const qt_completion *c) {
+    qt_pending *p = req->owner;
+    qt_worker *w = p->worker;
+    qt_stream *s = (qt_stream *)p->object;
+    qt_recv_fds *state = p->state;
+    int32_t res = c->res;
+    bool cut = res == -ECANCELED || res == -EINTR || res == -EAGAIN;
+    if (cut && !p->verdict) {
+        prepare(state);
+        qt_submit(w, req);
+        return;
+    }
+    qt_buffer *buffer = state->buffer;
+    uint32_t flags = res == 0 ? QUOIT_EVF_EOF : 0;
+    uint32_t count = 0;
+    if (res > 0) {
+        flags = read_head(s, state, &count);
+        buffer->length = HEAD + (uint32_t)res;
+        qt_buffer_lend(w, buffer);
+        QT_COUNT(w, bytes_received, res);
+    }
+    s->eof |= res == 0;
+    s->recv_fd = NULL;
+    s->object.reqs--;
+    p->req = NULL;
+    p->state = NULL;
+    qt_req_free(&w->requests, req);
+    quoit_event *event = qt_finish(p, cut ? p->verdict : res, 0);
+    event->flags |= flags;
+    if (res > 0) {
+        event->offset = buffer->offset + HEAD;
+        event->len = (uint32_t)res;
+        event->buffer = qt_buffer_handle(w, buffer);
+        event->aux = count;
+        event->value = buffer->offset;
+    }
+    buffer->pins--;
+    qt_buffer_settle(w, buffer);
+    qt_block_free(&w->blocks, state, sizeof *state);
+    if (s->object.closing)
+        qt_close_advance(&s->object);
+}
+
+static int start(qt_stream *s, qt_pending *p, uint32_t room) {
+    qt_worker *w = s->object.worker;
+    qt_recv_fds *state = qt_block_alloc(&w->blocks, sizeof *state);
+    if (state == NULL)
+        return -ENOMEM;
+    state->buffer = qt_buffer_take_large(w, HEAD + room, s->object.handle);
+    qt_req *req = state->buffer ? qt_request(w, QT_REQ_RECV_FD, s->object.fd, p, recv_fd_done) : NULL;
+    if (req == NULL) {
+        int error = state->buffer ? -ENOMEM : -ENOBUFS;
+        if (state->buffer != NULL) {
+            state->buffer->pins--;
+            qt_buffer_settle(w, state->buffer);
+        }
+        qt_block_free(&w->blocks, state, sizeof *state);
+        return error;
+    }
+    state->slice = (struct iovec){w->buffers.base + state->buffer->offset + HEAD, room};
+    prepare(state);
+    req->addr = (uint64_t)(uintptr_t)&state->message;
+    p->state = state;
+    p->req = req;
+    s->recv_fd = p;
+    s->object.reqs++;
+    qt_submit(w, req);
+    return 0;
+}
+
+void qt_op_recv_fd(qt_worker *w, const quoit_op *op, qt_object *object) {
+    qt_stream *s = (qt_stream *)object;
+    if (op->len > ROOM_MAX) {
+        qt_refuse(w, op, QUOIT_E_FIELD, QUOIT_FIELD_LEN);
+        return;
+    }
+    /* What a pause held back came before. */
+    bool busy = s->recv != NULL || s->recv_fd != NULL || s->held_count > 0 || s->held_end;
+    quoit_status status = busy ? QUOIT_E_BUSY : check_unix(w, object);
+    if (status != 0) {
+        qt_refuse(w, op, status, QUOIT_FIELD_TARGET);
+        return;
+    }
+    qt_pending *p = qt_pending_new(w, op, object);
+    int error = p ? start(s, p, op->len ? op->len : 4096 - HEAD) : 0;
+    if (error)
+        qt_finish(p, error, 0);
+}
+
+/* The worker ends: what the kernel has put into the message is nobody's. */
+void qt_recv_fd_discard(qt_pending *p) {
+    qt_recv_fds *state = p->state;
+    if (state == NULL)
+        return;
+    take_fds(state, NULL, 0);
+    qt_block_free(&p->worker->blocks, state, sizeof *state);
+}
