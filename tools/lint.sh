@@ -85,6 +85,7 @@ rust_clippy() {
     for folder in bindings/rust-sys bindings/rust examples/rust; do
         (cd "$folder" && cargo clippy --all-targets -q -- -D warnings) || return 1
     done
+    (cd bindings/rust && cargo clippy --all-targets -q --features futures-io,tokio-io -- -D warnings)
 }
 
 shells() {

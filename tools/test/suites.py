@@ -157,11 +157,11 @@ def go() -> Iterator[Suite]:
 
 
 def rust() -> Iterator[Suite]:
-    for name in ("rust-sys", "rust"):
+    for name, features in (("rust-sys", ""), ("rust", "futures-io,tokio-io")):
         folder = ROOT / "bindings" / name
         if (folder / "Cargo.toml").is_file():
-            yield Suite(name, "rust", [["cargo", "test", "--no-fail-fast", "--color", "never"]], outcome.read_cargo,
-                        cwd=folder, timeout=900)  # fmt: skip
+            command = ["cargo", "test", "--no-fail-fast", "--color", "never", "--features", features]
+            yield Suite(name, "rust", [command], outcome.read_cargo, cwd=folder, timeout=900)
 
 
 def abi() -> Iterator[Suite]:

@@ -124,9 +124,19 @@ impl Core {
     }
 
     /// Hands over an op that is answered by a sink, for as many events as it brings.
-    pub(crate) fn start_many(&self, mut many: sys::quoit_op, sink: Rc<dyn Sink>) -> u64 {
+    pub(crate) fn start_many(&self, many: sys::quoit_op, sink: Rc<dyn Sink>) -> u64 {
+        self.start_many_with(many, sink, |op| self.ops().push(op))
+    }
+
+    /// The same for an op that points at something, which `push` hands over with it.
+    pub(crate) fn start_many_with(
+        &self,
+        mut many: sys::quoit_op,
+        sink: Rc<dyn Sink>,
+        push: impl FnOnce(sys::quoit_op),
+    ) -> u64 {
         many.user_data = self.slots.borrow_mut().insert_many(sink);
-        self.ops().push(many);
+        push(many);
         many.user_data
     }
 

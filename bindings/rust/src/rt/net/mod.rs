@@ -6,12 +6,21 @@
 //!
 //! Futures may be dropped at any time, as `select!` does. Dropping an accept or a receive loses nothing: what came waits for
 //! the next call. Dropping a send cancels it, and [`Stream::settle`] tells how much of it went.
+//!
+//! With the feature `futures-io` or `tokio-io`, streams and their halves have the traits `AsyncRead` and `AsyncWrite` of that
+//! crate. What `poll_write` takes is copied and sent in the background: a later call tells if that failed.
 
+#[cfg(feature = "futures-io")]
+mod futures;
 mod halves;
 mod listener;
 mod sends;
 mod stream;
+#[cfg(feature = "tokio-io")]
+mod tokio;
 mod typed;
+#[cfg(any(feature = "futures-io", feature = "tokio-io"))]
+mod written;
 
 pub use halves::{ReadHalf, WriteHalf};
 pub use listener::Listener;

@@ -30,15 +30,17 @@ pub struct Stream {
 }
 
 pub(super) struct StreamInner {
-    core: Rc<Core>,
-    handle: Handle,
+    pub(super) core: Rc<Core>,
+    pub(super) handle: Handle,
     inbox: Inbox<Lease>,
     waiting_bytes: Cell<usize>,
     paused: Cell<bool>,
     eof: Cell<bool>,
     /// A close has been asked for, so dropping must not ask again.
     closed: Cell<bool>,
-    sends: Rc<Sends>,
+    pub(super) sends: Rc<Sends>,
+    #[cfg(any(feature = "futures-io", feature = "tokio-io"))]
+    pub(super) written: Rc<super::written::Written>,
 }
 
 impl Stream {
@@ -52,6 +54,8 @@ impl Stream {
             eof: Cell::new(false),
             closed: Cell::new(false),
             sends: Rc::default(),
+            #[cfg(any(feature = "futures-io", feature = "tokio-io"))]
+            written: Rc::default(),
         };
         Stream { inner: Rc::new(inner) }
     }
@@ -284,19 +288,29 @@ impl StreamInner {
         done
     }
 
+    /// Gives up to so many of the bytes that come, a piece at a time; ready with how many. 0 is the end, or no room.
+    pub(super) fn poll_read_with(
+        self: &Rc<StreamInner>,
+        context: &mut Context<'_>,
+        room: usize,
+        give: impl FnMut(&[u8]),
+    ) -> Poll<Result<usize>> {
+        if room == 0 || !ready!(self.poll_received(context))? {
+            return Poll::Ready(Ok(0));
+        }
+        Poll::Ready(Ok(self.take(room, give)))
+    }
+
     pub(super) fn poll_read(
         self: &Rc<StreamInner>,
         context: &mut Context<'_>,
         into: &mut [u8],
     ) -> Poll<Result<usize>> {
-        if into.is_empty() || !ready!(self.poll_received(context))? {
-            return Poll::Ready(Ok(0));
-        }
         let mut at = 0;
-        Poll::Ready(Ok(self.take(into.len(), |piece| {
+        self.poll_read_with(context, into.len(), |piece| {
             into[at..at + piece.len()].copy_from_slice(piece);
             at += piece.len();
-        })))
+        })
     }
 
     fn taken(&self, count: usize) {
