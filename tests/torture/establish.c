@@ -8,13 +8,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Each lane has a loopback address of its own: nobody else binds a port that a closed listener of it had. */
 static void new_address(struct lane *lane, quoit_addr *addr, const char *what) {
-    *addr = (quoit_addr){.family = QUOIT_FAMILY_V4, .len = 4, .bytes = {127, 0, 0, 1}};
+    uint32_t pid = (uint32_t)getpid();
+    *addr = (quoit_addr){.family = QUOIT_FAMILY_V4, .len = 4};
+    addr->bytes[0] = 127;
+    addr->bytes[1] = (uint8_t)(1 + lane->index);
+    addr->bytes[2] = (uint8_t)(pid >> 8);
+    addr->bytes[3] = (uint8_t)pid;
     if (!lane->unix_socket)
         return;
     addr->family = QUOIT_FAMILY_UNIX;
     addr->len = (uint32_t)snprintf((char *)addr->bytes, sizeof addr->bytes, "@torture-%d-%llu-%u-%s-%llu",
-                                   (int)getpid(), (unsigned long long)lane->world->number, lane->index, what,
+                                   (int)pid, (unsigned long long)lane->world->number, lane->index, what,
                                    (unsigned long long)lane->trials);
     addr->bytes[0] = 0;
 }
