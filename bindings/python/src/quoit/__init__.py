@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """quoit from Python: a thread-per-core I/O runtime behind one C ABI.
 
-Three layers, each over the one below:
+Four layers, each over the one below:
   quoit.lib, quoit.ffi   the C ABI, 1:1
   Worker.turn, .op       batches: ops in, events out, one crossing a tick
   Worker.run             objects: listeners, streams, files, timers, offloaded calls, each with its callbacks
+  quoit.aio, run_async   the same objects for async functions, alone or in an asyncio loop
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from . import address, const
 from ._quoit import ffi, lib
@@ -19,14 +23,26 @@ from .runtime import Runtime, drain, pack_op, post, stop
 from .streams import Handler, Lent, Listener, Stream
 from .worker import Drain, Message, Operation, Timer, Worker, send_message
 
+if TYPE_CHECKING:
+    from . import aio as aio
+    from .aio import run_async as run_async
+
 __version__ = const.VERSION_TEXT
 
 __all__ = [
     "EVENT", "FORMATS", "IOV", "OP", "Drain", "Error", "Event", "File", "Function", "Handler", "Lent", "Listener",
-    "Message", "Operation", "Runtime", "Stream", "Timer", "Worker", "address", "const", "drain", "ffi", "lib", "now",
-    "pack_op", "post", "probe", "send_message", "status_name", "stop", "version",
+    "Message", "Operation", "Runtime", "Stream", "Timer", "Worker", "address", "aio", "const", "drain", "ffi", "lib",
+    "now", "pack_op", "post", "probe", "run_async", "send_message", "status_name", "stop", "version",
 ]  # fmt: skip
 __all__ += [name for name in vars(const) if name.isupper()]
+
+
+def __getattr__(name: str) -> Any:
+    # Only those who use it wait for asyncio to be imported.
+    if name in ("aio", "run_async"):
+        aio = importlib.import_module(".aio", __name__)
+        return aio if name == "aio" else aio.run_async
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def version() -> str:

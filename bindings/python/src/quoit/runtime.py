@@ -9,7 +9,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import const
 from ._quoit import ffi, lib
@@ -18,6 +18,8 @@ from .layout import OP, SIZE
 
 if TYPE_CHECKING:
     from .worker import Worker
+
+W = TypeVar("W", bound="Worker")
 
 DRIVERS = {
     "auto": const.DRIVER_AUTO,
@@ -78,7 +80,10 @@ class Runtime:
         """A new worker; options are the fields of quoit_worker_options."""
         from .worker import Worker
 
-        worker = Worker(self, **options)
+        return self.adopt(Worker(self, **options))
+
+    def adopt(self, worker: W) -> W:
+        """Takes charge of a worker that was made with this runtime."""
         self._workers.append(worker)
         return worker
 

@@ -164,11 +164,12 @@ class Stream:
     def send(
         self, data: Buffer | Lent, done: Callable[[int | Error], None] | None = None, *, cork: bool = False,
         borrow: bool = False, timeout: float = 0,
-    ) -> None:  # fmt: skip
+    ) -> int:  # fmt: skip
         """Sends bytes, or lent ones without a copy.
 
         done gets the count or an error; without it a failed send ends the stream. With borrow the library uses the
-        caller's memory until done is called, which then has to be given.
+        caller's memory until done is called, which then has to be given. Returns the op's user_data, for a cancel; 0
+        without done.
         """
         worker = self._worker
         flags, token, arg2 = const.OPF_QUIET, 0, 0
@@ -184,6 +185,7 @@ class Stream:
             how, addr, size = worker.payload(data)
         arg = const.SEND_CORK if cork else 0
         worker.op(const.OP_SEND, flags | how, self.handle, token, addr, size, arg, 0, arg2, nanoseconds(timeout))
+        return token
 
     def sendv(self, parts: Sequence[Buffer], done: Callable[[int | Error], None] | None = None) -> None:
         """Sends several pieces as one operation."""

@@ -190,9 +190,12 @@ class Worker(BatchWorker):
         self.op(const.OP_OFFLOAD, const.OPF_ARGS, 0, token, at, CALL.size, timeout_ns=nanoseconds(timeout))
         return Operation(self, const.OP_OFFLOAD, token)
 
-    def cancel(self, handle: int, opcode: int = 0) -> None:
-        """Asks the ops of an object, or those of one opcode, to end; each tells how it did."""
-        self.op(const.OP_CANCEL, 0, handle, arg=opcode)
+    def cancel(self, handle: int, opcode: int = 0, user_data: int = 0) -> None:
+        """Asks the ops of an object, or those of one opcode and one user_data, to end; each tells how it did.
+
+        With handle 0 it is those that have no object: an opcode and a user_data name them.
+        """
+        self.op(const.OP_CANCEL, 0, handle, arg=opcode, arg2=user_data)
 
     def message(self, worker: int, word1: int = 0, word2: int = 0, aux: int = 0, user_data: int = 0) -> None:
         """Sends a message to a worker, named by its handle. From another thread: `send_message`."""
@@ -245,6 +248,8 @@ class Worker(BatchWorker):
 
     def _unexpected(self, event: Event) -> None:
         """An error that no callback waits for."""
+        if event[0] == const.OP_CANCEL:
+            return  # there was nothing left to cancel
         stream = self._streams.get(event[2])
         if stream is not None:
             stream.failed(event)
@@ -260,8 +265,12 @@ class Worker(BatchWorker):
             super().run(on_batch or Worker.dispatch)
         finally:
             if self.flags & const.BATCH_DRAINED:
-                self._finished = True
-                self._lose_streams()
+                self.finish()
+
+    def finish(self) -> None:
+        """The worker has stopped and told all, or will never: what streams are left have ended."""
+        self._finished = True
+        self._lose_streams()
 
     def _ended(self, events: Iterator[Event]) -> None:
         self.failing = True

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""quoit with async and await: the objects of a worker, for asyncio's tasks.
+
+Two ways to have a worker, and all else is the same in both:
+  quoit.run_async(main())          the worker is the event loop, one crossing a tick
+  async with quoit.aio.hosted():   the worker is a guest of the loop that runs already
+
+asyncio's own tasks, TaskGroup, timeout, wait_for, Lock and Queue go with it.
+"""
+
+from .host import Host, current
+from .hosted import hosted
+from .listener import Listener, listen
+from .loop import WorkerLoop, new_event_loop, run_async
+from .streams import Incomplete, Stream, TooLong, connect
+from .tasks import spawn
+from .timers import Ticker, every, sleep, sleep_until
+
+__all__ = [
+    "Host", "Incomplete", "Listener", "Stream", "Ticker", "TooLong", "WorkerLoop", "connect", "current", "every",
+    "hosted", "listen", "new_event_loop", "run_async", "sleep", "sleep_until", "spawn",
+]  # fmt: skip

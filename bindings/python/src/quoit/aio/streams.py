@@ -1,0 +1,422 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Streams that are awaited. What came waits in a buffer, so a receive that is cancelled takes nothing."""
+
+import asyncio
+from collections import deque
+from types import TracebackType
+from typing import Any, Self
+
+from .. import const
+from ..batch import Buffer
+from ..errors import Error
+from ..streams import Handler, Lent
+from ..streams import Stream as Plain
+from .host import Host, Resource, current, wake
+
+# Received bytes above which a stream that nobody reads is paused, and below which it goes on.
+PAUSE_ABOVE = 256 * 1024
+RESUME_BELOW = 64 * 1024
+# Bytes that a stream may owe before `send` waits.
+SEND_ABOVE = 64 * 1024
+# Sends from this size on are not copied.
+BORROW_FROM = 32 * 1024
+
+
+class Incomplete(EOFError):
+    """The stream ended before what was asked for was there. `partial` is what is there; it can still be received."""
+
+    def __init__(self, partial: bytes, wanted: str) -> None:
+        super().__init__(f"the stream ended after {len(partial)} bytes, before {wanted}")
+        self.partial = partial
+
+
+class TooLong(ValueError):
+    """The separator is not within the bytes that were allowed; they can still be received."""
+
+
+class Inlet(Resource):
+    """What the worker tells of a stream."""
+
+    __slots__ = ("buffer", "closed", "closers", "eof", "error", "owed", "paused", "plain", "reader", "send_error",
+                 "senders", "sent", "wanted")  # fmt: skip
+
+    def __init__(self, host: Host, plain: Plain) -> None:
+        super().__init__(host)
+        self.plain = plain
+        plain.state = self
+        self.buffer = bytearray()
+        self.eof = self.closed = self.paused = False
+        # What ended it, and why sending failed.
+        self.error: Error | None = None
+        self.send_error: Error | None = None
+        # How many bytes the reader waits for at once.
+        self.wanted = 0
+        self.owed = self.sent = 0
+        self.reader: asyncio.Future[None] | None = None
+        self.senders: deque[asyncio.Future[None]] = deque()
+        self.closers: list[asyncio.Future[None]] = []
+
+    def got(self, data: Lent) -> None:
+        self.buffer += data.view
+        if len(self.buffer) > max(PAUSE_ABOVE, self.wanted) and not self.paused:
+            self.paused = True
+            self.plain.pause()
+        wake(self.reader)
+
+    def took(self) -> None:
+        """There is room again."""
+        if self.paused and len(self.buffer) <= max(RESUME_BELOW, self.wanted - 1) and not self.ending:
+            self.paused = False
+            self.plain.resume()
+
+    def ended(self, error: Error | None) -> None:
+        self.closed = True
+        self.error = error
+        self.gone()
+        wake(self.reader)
+        for waiter in (*self.senders, *self.closers):
+            wake(waiter)
+
+    def close(self) -> None:
+        if not self.ending:
+            self.ending = True
+            self.plain.close()
+            wake(self.reader)
+            for waiter in self.senders:
+                wake(waiter)
+
+    def drop(self) -> None:
+        self.ending = True
+        if not self.closed and not self.host.worker.finished:
+            self.plain.abort()
+
+    def told(self, size: int, outcome: int | Error) -> None:
+        """How a queued send ended."""
+        self.owed -= size
+        if isinstance(outcome, Error):
+            self.sent += outcome.done
+            self.send_error = self.send_error or outcome
+        else:
+            self.sent += outcome
+        if self.owed <= SEND_ABOVE or self.send_error:
+            while self.senders:
+                wake(self.senders.popleft())
+
+    def __repr__(self) -> str:
+        return f"<quoit.aio.Stream {self.plain.handle:#x}>"
+
+
+class Tell(Handler):
+    """Passes what a worker tells of streams on to their inlets."""
+
+    def on_lent(self, stream: Plain, data: Lent) -> None:
+        stream.state.got(data)
+
+    def on_eof(self, stream: Plain) -> None:
+        stream.state.eof = True
+        wake(stream.state.reader)
+
+    def on_close(self, stream: Plain, error: Error | None) -> None:
+        stream.state.ended(error)
+
+
+class Stream:
+    """A connected byte stream. Use it as an async context manager, or close it; else a ResourceWarning tells.
+
+    One task may receive at a time, and any number may send; what each sends stays together. A task that is cancelled
+    or timed out loses nothing: a receive leaves the bytes for the next one, `send` was taken whole or not at all, and
+    `send_all` tells what left, in `bytes_sent` and in the CancelledError's attribute `sent`.
+
+    Errors: quoit.Error, with the system's errno where the system refused; QUOIT_E_CLOSED after a close, QUOIT_E_BUSY
+    when another task is receiving.
+    """
+
+    __slots__ = ("__weakref__", "_inlet")
+
+    def __init__(self, inlet: Inlet) -> None:
+        self._inlet = inlet
+
+    # Receiving.
+
+    async def recv(self, max_bytes: int = 65536) -> bytes:
+        """At least one byte and at most max_bytes, as soon as there are any; b"" when the peer sends no more."""
+        if max_bytes < 1:
+            raise ValueError("max_bytes must be at least 1")
+        inlet = self._inlet
+        if not inlet.buffer or inlet.ending or inlet.reader is not None:
+            await self._until(1, "recv")
+        return self._take(max_bytes)
+
+    async def recv_exactly(self, count: int) -> bytes:
+        """Exactly count bytes. Incomplete, with nothing taken, if the stream ends before."""
+        if count < 0:
+            raise ValueError("count must not be negative")
+        await self._until(count, "recv_exactly")
+        if len(self._inlet.buffer) < count:
+            raise Incomplete(bytes(self._inlet.buffer), f"the {count} that were asked for")
+        return self._take(count)
+
+    async def recv_until(self, separator: bytes, max_bytes: int = 65536) -> bytes:
+        """All up to the separator and with it, at most max_bytes.
+
+        Incomplete if the stream ends before, TooLong if it is not within max_bytes; both take nothing.
+        """
+        if not separator:
+            raise ValueError("separator must not be empty")
+        inlet = self._inlet
+        seen = 0
+        while True:
+            at = inlet.buffer.find(separator, max(0, seen - len(separator) + 1), max_bytes)
+            if at >= 0:
+                await self._until(0, "recv_until")
+                return self._take(at + len(separator))
+            seen = len(inlet.buffer)
+            if seen >= max_bytes:
+                raise TooLong(f"{separator!r} is not within {max_bytes} bytes")
+            await self._until(seen + 1, "recv_until")
+            if len(inlet.buffer) == seen:
+                raise Incomplete(bytes(inlet.buffer), f"{separator!r}")
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        data = await self.recv()
+        if not data:
+            raise StopAsyncIteration
+        return data
+
+    def _check(self, operation: str) -> None:
+        inlet = self._inlet
+        if inlet.ending and not inlet.error:
+            raise Error(const.E_CLOSED, operation)
+
+    def _take(self, most: int) -> bytes:
+        inlet = self._inlet
+        buffer = inlet.buffer
+        if len(buffer) <= most:
+            data = bytes(buffer)
+            buffer.clear()
+        else:
+            data = bytes(memoryview(buffer)[:most])
+            del buffer[:most]
+        if inlet.paused:
+            inlet.took()
+        return data
+
+    async def _until(self, count: int, operation: str) -> None:
+        """Waits until so many bytes are there, or no more will come; an error counts when too few came before it."""
+        inlet = self._inlet
+        if inlet.reader is not None:
+            raise Error(const.E_BUSY, operation)
+        inlet.wanted = count
+        try:
+            while True:
+                self._check(operation)
+                if len(inlet.buffer) >= count or inlet.eof:
+                    return
+                if inlet.error is not None:
+                    raise Error(inlet.error.status, operation)
+                inlet.took()
+                inlet.reader = inlet.host.loop.create_future()
+                await inlet.reader
+        finally:
+            inlet.reader = None
+            inlet.wanted = 0
+
+    # Sending.
+
+    async def send(self, data: Buffer) -> None:
+        """Queues data, after waiting until the stream owes less than SEND_ABOVE bytes. The data may change afterwards.
+
+        Cancelled, it has taken nothing. That it failed to leave is told by the next send, `flush` or `aclose`.
+        """
+        inlet = self._inlet
+        self._check_send("send")
+        while inlet.owed > SEND_ABOVE:
+            waiter = inlet.host.loop.create_future()
+            inlet.senders.append(waiter)
+            try:
+                await waiter
+            finally:
+                if waiter in inlet.senders:
+                    inlet.senders.remove(waiter)
+            self._check_send("send")
+        whole = data if isinstance(data, bytes) else bytes(data)
+        size = len(whole)
+        if not size:
+            return
+        inlet.owed += size
+        inlet.plain.send(whole, lambda outcome: inlet.told(size, outcome), borrow=size >= BORROW_FROM)
+
+    async def send_all(self, data: Buffer) -> None:
+        """Sends data and waits until all of it has left for the kernel; until then it must not change.
+
+        Cancelled, what had not left is taken back; the CancelledError's attribute `sent` is how many bytes left.
+        """
+        inlet = self._inlet
+        self._check_send("send_all")
+        size = memoryview(data).nbytes
+        if not size:
+            return
+        reply = inlet.host.reply()
+
+        def told(outcome: int | Error) -> None:
+            inlet.owed += size  # `told` takes it off, and this send has no part in the back-pressure of `send`
+            cancelled = isinstance(outcome, Error) and outcome.kind == const.CLASS_CANCELLED
+            if cancelled:
+                assert isinstance(outcome, Error)
+                inlet.told(size, outcome.done)
+            else:
+                inlet.told(size, outcome)
+            reply.tell(outcome)
+
+        token = inlet.plain.send(data, told, borrow=size >= BORROW_FROM)
+        worker, handle = inlet.host.worker, inlet.plain.handle
+        await reply.settle(lambda: worker.cancel(handle, const.OP_SEND, token))
+
+    async def flush(self) -> None:
+        """Waits until all that `send` queued has left. Errors: that of a send that failed."""
+        inlet = self._inlet
+        while inlet.owed and not inlet.send_error and not inlet.closed:
+            await self._ordered(const.OP_SEND)
+        failed = inlet.send_error or inlet.error
+        if failed is not None:
+            raise Error(failed.status, "flush")
+
+    async def send_eof(self) -> None:
+        """Tells the peer that no more is sent, after what is queued has left; receiving goes on."""
+        self._check_send("send_eof")
+        await self._ordered(const.OP_SHUTDOWN)
+
+    async def _ordered(self, opcode: int) -> None:
+        """An op that ends after the sends before it: an empty send, or the shutdown."""
+        inlet = self._inlet
+        reply = inlet.host.reply()
+        worker = inlet.host.worker
+        arg = const.SHUTDOWN_SEND if opcode == const.OP_SHUTDOWN else 0
+
+        def told(outcome: int | Error) -> None:
+            reply.tell(outcome if isinstance(outcome, Error) else True)
+
+        worker.op(opcode, 0, inlet.plain.handle, worker.expect_count(told, None), arg=arg)
+        await reply.wait()
+
+    def _check_send(self, operation: str) -> None:
+        self._check(operation)
+        failed = self._inlet.send_error or self._inlet.error
+        if failed is not None:
+            raise Error(failed.status, operation)
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes of finished sends that have left for the kernel since the stream was made."""
+        return self._inlet.sent
+
+    @property
+    def bytes_queued(self) -> int:
+        """Bytes that `send` queued and that are not known to have left."""
+        return self._inlet.owed
+
+    # The ends.
+
+    @property
+    def peer(self) -> str:
+        """The peer's address. Errors: QUOIT_E_STALE after the end."""
+        return self._inlet.plain.peer
+
+    @property
+    def local(self) -> str:
+        """The local address. Errors: QUOIT_E_STALE after the end."""
+        return self._inlet.plain.local
+
+    @property
+    def handle(self) -> int:
+        """The stream's handle, for the layers below."""
+        return self._inlet.plain.handle
+
+    @property
+    def closed(self) -> bool:
+        """True from the first close on, and after the stream has ended."""
+        return self._inlet.ending
+
+    def close(self) -> None:
+        """Begins to end the stream: what is queued is still sent, nothing more is received. Twice is nothing."""
+        self._inlet.close()
+
+    def abort(self) -> None:
+        """Ends the stream at once; what is queued is dropped."""
+        self._inlet.drop()
+
+    async def aclose(self) -> None:
+        """Closes and waits for the end: all sent, and the peer's end seen or awaited for the worker's close timeout.
+
+        Cancelled, it aborts the stream.
+        """
+        inlet = self._inlet
+        inlet.close()
+        while not inlet.closed:
+            waiter = inlet.host.loop.create_future()
+            inlet.closers.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                inlet.drop()
+                raise
+            finally:
+                inlet.closers.remove(waiter)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        inlet = getattr(self, "_inlet", None)
+        if inlet is not None:
+            inlet.forgotten(self)
+
+    def __repr__(self) -> str:
+        return f"<quoit.aio.Stream {self.handle:#x}{' closed' if self.closed else ''}>"
+
+
+class _Connecting(Tell):
+    """A connect that one task waits for."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.reply = host.reply()
+        self.given_up = False
+
+    def on_open(self, stream: Plain) -> None:
+        inlet = Inlet(self.host, stream)
+        if self.given_up:
+            inlet.drop()
+        self.reply.tell(inlet)
+
+
+async def connect(
+    address: str, *, local: str | None = None, flags: int = 0, timeout: float = 0, host: Host | None = None
+) -> Stream:
+    """Connects to "127.0.0.1:80", "[::1]:80" or "unix:/path". The stream is the caller's to close.
+
+    local: the address to connect from; flags: quoit.CONNECT_*; timeout: seconds, 0 none. Cancelled, a connection that
+    was made meanwhile is dropped. Errors: quoit.Error with the errno of connect(2), ETIMEDOUT for the timeout.
+    """
+    host = host or current()
+    host.check("connect")
+    making = _Connecting(host)
+    asked = host.worker.connect(address, making, making.reply.tell, local=local, flags=flags, timeout=timeout)
+    try:
+        inlet: Any = await making.reply.wait()
+    except asyncio.CancelledError:
+        making.given_up = True
+        if making.reply.outcome is None:
+            asked.cancel()
+        elif isinstance(making.reply.outcome, Inlet):
+            making.reply.outcome.drop()
+        raise
+    return Stream(inlet)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The services of examples/python that are made of async functions, run as programs."""
+
+import threading
+
+import pytest
+
+import support
+from support import echo_once, pattern
+from test_services import EXAMPLES, service
+
+pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="the examples are not beside the tests")
+
+
+@pytest.mark.parametrize("name", ["async_echo.py", "asyncio_host.py"])
+@pytest.mark.parametrize("pressure", [(), ("--buffers", "16", "--events", "1")], ids=" ".join)
+def test_echo(driver: str, name: str, pressure: tuple[str, ...]) -> None:
+    data = pattern(200_000)
+    with service(name, "127.0.0.1:0", "--driver", driver, *pressure) as echo:
+        failed: list[int] = []
+
+        def client(number: int) -> None:
+            mine = data[number * 1000 :]
+            if echo_once(echo.address, mine) != mine:
+                failed.append(number)
+
+        clients = [threading.Thread(target=client, args=(number,)) for number in range(10)]
+        for thread in clients:
+            thread.start()
+        for thread in clients:
+            thread.join(support.LIMIT)
+        assert failed == []
+    told = echo.farewell
+    assert (told["language"], told["driver"]) == ("python", driver)
+    assert told["handler_bytes"] == sum(len(data) - number * 1000 for number in range(10))
+    assert told["handler_messages"] >= 10
+    assert told["stats"]["ticks"] == told["stats"]["crossings"]
