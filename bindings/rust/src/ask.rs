@@ -7,7 +7,7 @@ use crate::error::{check, check_event, Result};
 use crate::event::Received;
 use crate::handle::Handle;
 use crate::ops::{op, Ops, Plain};
-use crate::options::{ListenOptions, Message, OpenOptions};
+use crate::options::{BindOptions, ListenOptions, Message, OpenOptions};
 use quoit_sys as sys;
 use std::mem::offset_of;
 use std::net::Shutdown;
@@ -23,6 +23,16 @@ struct ListenBlock {
 
 // SAFETY: 128 bytes and 8 bytes, each without padding, the whole a multiple of its alignment.
 unsafe impl Plain for ListenBlock {}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct BindBlock {
+    addr: sys::quoit_addr,
+    options: sys::quoit_bind_options,
+}
+
+// SAFETY: 128 and 144 bytes, each without padding, the whole a multiple of its alignment.
+unsafe impl Plain for BindBlock {}
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -56,6 +66,19 @@ impl Ops {
         };
         let block = ListenBlock { addr: addr.raw, options: options.raw() };
         self.push_block(listen, block, |op, _, at| op.arg2 = at + LEN as u64);
+    }
+
+    /// Makes a UDP or Unix datagram socket at an address. The event's value is the socket, its `aux` the port.
+    pub fn bind(&self, addr: impl ToAddr, options: BindOptions, user_data: u64) -> Result<()> {
+        self.bind_to(addr.to_addr()?, options, user_data);
+        Ok(())
+    }
+
+    pub(crate) fn bind_to(&self, addr: Addr, options: BindOptions, user_data: u64) {
+        const LEN: usize = size_of::<sys::quoit_addr>();
+        let bind = sys::quoit_op { len: LEN as u32, ..op(sys::QUOIT_OP_BIND, Handle::NONE, user_data) };
+        let block = BindBlock { addr: addr.raw, options: options.raw() };
+        self.push_block(bind, block, |op, _, at| op.arg2 = at + LEN as u64);
     }
 
     /// Accepts every stream of a listener until cancelled. With `receive` each new stream also receives; those events carry

@@ -33,6 +33,9 @@ pub enum Kind {
     Offload,
     Keep,
     Release,
+    Bind,
+    RecvMsg,
+    SendMsg,
     /// A message that another worker or thread posted.
     Message,
     /// The worker drains ([`WorkerHandle::drain`](crate::WorkerHandle::drain)): at first with more to come and the number of
@@ -66,6 +69,9 @@ impl Kind {
             sys::QUOIT_OP_OFFLOAD => Kind::Offload,
             sys::QUOIT_OP_KEEP => Kind::Keep,
             sys::QUOIT_OP_RELEASE => Kind::Release,
+            sys::QUOIT_OP_BIND => Kind::Bind,
+            sys::QUOIT_OP_RECVMSG => Kind::RecvMsg,
+            sys::QUOIT_OP_SENDMSG => Kind::SendMsg,
             sys::QUOIT_KIND_MESSAGE => Kind::Message,
             sys::QUOIT_KIND_DRAIN => Kind::Drain,
             other => Kind::Other(other),

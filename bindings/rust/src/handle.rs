@@ -22,6 +22,7 @@ pub enum HandleKind {
     Timer,
     Poll,
     Buffer,
+    Datagram,
 }
 
 impl Handle {
@@ -67,6 +68,7 @@ impl Handle {
             sys::QUOIT_HANDLE_TIMER => HandleKind::Timer,
             sys::QUOIT_HANDLE_POLL => HandleKind::Poll,
             sys::QUOIT_HANDLE_BUFFER => HandleKind::Buffer,
+            sys::QUOIT_HANDLE_DATAGRAM => HandleKind::Datagram,
             _ => return None,
         })
     }

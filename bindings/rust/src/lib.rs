@@ -79,7 +79,7 @@ pub use error::{Class, Error, Result};
 pub use event::{Batch, Event, Events, Kind, Received};
 pub use handle::{Handle, HandleKind};
 pub use ops::Ops;
-pub use options::{ListenOptions, Message, OpenOptions};
+pub use options::{BindOptions, ListenOptions, Message, OpenOptions};
 pub use quoit_sys as sys;
 pub use rt::{fs, net, spawn, spawn_on, sync, time, JoinError, JoinHandle, RemoteHandle};
 pub use runtime::{Driver, Runtime, RuntimeBuilder};

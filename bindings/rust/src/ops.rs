@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The op array of a worker: what a program asks is written here and taken by the next turn.
 
+use crate::addr::Addr;
 use crate::error::{check, Error, Result};
 use crate::handle::Handle;
 use quoit_sys as sys;
@@ -21,6 +22,9 @@ pub struct Ops {
     /// A submission in mid-batch failed: told by the next turn.
     failed: Cell<Option<Error>>,
 }
+
+/// Bytes of an address beside a payload.
+const PEER_LEN: usize = size_of::<sys::quoit_addr>();
 
 /// Positions in the scratch region are multiples of this, as any struct wants.
 const ALIGN: u32 = 16;
@@ -119,6 +123,33 @@ impl Ops {
         let at = room.unwrap_or((&raw const block) as u64);
         link(&mut op, &mut block, at);
         self.push_at(op, room, block.bytes());
+    }
+
+    /// A datagram of these bytes for a peer, if it is given.
+    pub(crate) fn push_to_peer(&self, mut op: sys::quoit_op, bytes: &[u8], peer: Option<&Addr>) {
+        op.len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let Some(peer) = peer else { return self.push_with(op, bytes) };
+        let room = self.reserve(ALIGN as usize + PEER_LEN + bytes.len());
+        if let Some(offset) = room {
+            // Never the arena's first byte: an address at 0 is none.
+            let offset = offset + u64::from(ALIGN);
+            // SAFETY: room is as many bytes of the scratch region, which this thread may write until the next turn.
+            unsafe {
+                let to = (self.batch().send_base + offset) as *mut u8;
+                to.copy_from_nonoverlapping(peer.raw.bytes().as_ptr(), PEER_LEN);
+                to.add(PEER_LEN).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            }
+            op.arg2 = offset;
+            op.addr = offset + PEER_LEN as u64;
+            op.flags |= sys::QUOIT_OPF_ARENA_SEND;
+            self.push(op);
+        } else {
+            op.arg2 = (&raw const peer.raw) as u64;
+            op.addr = bytes.as_ptr() as u64;
+            // SAFETY: both live until the submission has taken the op with all that it points at.
+            unsafe { self.push_raw(op) };
+            self.submit();
+        }
     }
 
     /// With room the bytes are copied there; without, the library reads them where they are before this returns.

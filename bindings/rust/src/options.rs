@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What listen, open and post take.
 
+use crate::addr::Addr;
 use crate::handle::Handle;
 use crate::ops::op;
 use quoit_sys as sys;
@@ -70,6 +71,61 @@ impl ListenOptions {
             streams_max: self.streams_max,
             skew_percent: self.skew_percent,
             reserved: 0,
+        }
+    }
+}
+
+/// Options of a datagram socket.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BindOptions {
+    flags: u32,
+    peer: Option<Addr>,
+    pub(crate) receive_max: u32,
+}
+
+impl BindOptions {
+    /// All defaults: not connected.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Several sockets share the port: one per worker.
+    pub fn reuse_port(mut self) -> Self {
+        self.flags |= sys::QUOIT_BIND_REUSEPORT;
+        self
+    }
+
+    /// IPv6 only; else a socket on `[::]` takes IPv4 too.
+    pub fn v6_only(mut self) -> Self {
+        self.flags |= sys::QUOIT_BIND_V6ONLY;
+        self
+    }
+
+    /// It may send to broadcast addresses.
+    pub fn broadcast(mut self) -> Self {
+        self.flags |= sys::QUOIT_BIND_BROADCAST;
+        self
+    }
+
+    /// Longest datagram that a [`UdpSocket`](crate::net::UdpSocket) receives whole, up to 131072 bytes. By default it is what a
+    /// receive buffer has room for, at least 1500; more takes memory of its own per datagram.
+    pub fn receive_max(mut self, bytes: u32) -> Self {
+        self.receive_max = bytes;
+        self
+    }
+
+    /// Connected: it sends to this peer, and takes what that one sends only.
+    pub fn peer(mut self, peer: Addr) -> Self {
+        self.peer = Some(peer);
+        self
+    }
+
+    pub(crate) fn raw(self) -> sys::quoit_bind_options {
+        sys::quoit_bind_options {
+            struct_size: size_of::<sys::quoit_bind_options>() as u32,
+            flags: self.flags,
+            reserved: 0,
+            peer: self.peer.unwrap_or(Addr::empty()).raw,
         }
     }
 }

@@ -211,7 +211,10 @@ impl Core {
         if let Some((heir, number)) = left.heir {
             heir.ended(number, event);
         }
-        let makes = matches!(event.kind, sys::QUOIT_OP_CONNECT | sys::QUOIT_OP_OPEN | sys::QUOIT_OP_LISTEN);
+        let makes = matches!(
+            event.kind,
+            sys::QUOIT_OP_CONNECT | sys::QUOIT_OP_OPEN | sys::QUOIT_OP_LISTEN | sys::QUOIT_OP_BIND
+        );
         if makes && event.result >= 0 && event.value != 0 {
             self.close(Handle::from_raw(event.value), true);
         }

@@ -44,6 +44,15 @@ impl Lease {
         Lease { place, start: 0, end }
     }
 
+    /// Writes into a send where the bytes are, if they are in a kept buffer.
+    pub(crate) fn describe_kept(&self, op: &mut sys::quoit_op) -> bool {
+        let kept = matches!(self.place, Place::Kept { .. });
+        if kept {
+            sealed::Sealed::describe(self, op);
+        }
+        kept
+    }
+
     /// Drops the first bytes.
     ///
     /// # Panics

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Listeners and streams.
+//! Listeners, streams and UDP sockets.
 //!
 //! [`Listener`] and [`Stream`] are for any address; [`TcpListener`], [`TcpStream`], [`UnixListener`] and [`UnixStream`] are the
 //! same for one kind of it.
@@ -19,6 +19,7 @@ mod stream;
 #[cfg(feature = "tokio-io")]
 mod tokio;
 mod typed;
+mod udp;
 #[cfg(any(feature = "futures-io", feature = "tokio-io"))]
 mod written;
 
@@ -27,6 +28,7 @@ pub use listener::Listener;
 pub use sends::DroppedSend;
 pub use stream::Stream;
 pub use typed::{TcpListener, TcpStream, UnixListener, UnixStream};
+pub use udp::{Datagram, UdpSocket};
 
 use super::op::Op;
 use crate::error::{check_event, Error, Result};

@@ -58,13 +58,13 @@ macro_rules! typed {
 typed!(TcpListener, TcpStream, "TCP, IPv4 or IPv6");
 typed!(UnixListener, UnixStream, "a Unix socket");
 
-/// An address of TCP, or none of ours.
-fn ip_addr(addr: impl ToAddr) -> Result<Addr> {
+/// An address of TCP or UDP.
+pub(super) fn ip_addr(addr: impl ToAddr) -> Result<Addr> {
     let addr = addr.to_addr()?;
     addr.to_socket_addr().map(|_| addr).ok_or(Error::ARGUMENT)
 }
 
-fn to_ip(addr: Addr) -> Result<SocketAddr> {
+pub(super) fn to_ip(addr: Addr) -> Result<SocketAddr> {
     addr.to_socket_addr().ok_or(Error::ARGUMENT)
 }
 
