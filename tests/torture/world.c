@@ -108,6 +108,21 @@ static void stop_world(struct world *world) {
     }
 }
 
+/* The lanes' last closes end. */
+static void wait_for_closes(struct world *world) {
+    uint64_t since = torture_now();
+    for (uint32_t i = 0; i < world->nlanes;) {
+        if (lane_quiet(&world->lanes[i])) {
+            i++;
+            continue;
+        }
+        turn(world);
+        if (torture_now() - since > STALL_SECONDS * 1000000000ull)
+            torture_fail(&world->lanes[i], "a close at the end of the world has not ended");
+    }
+    turn(world); /* the last loans end */
+}
+
 static void check_counters(struct world *world) {
     struct totals *totals = world->totals;
     quoit_stats stats = {.struct_size = sizeof stats};
@@ -137,7 +152,7 @@ void world_run(struct world *world) {
         }
     }
     if (!stop) {
-        turn(world); /* the last loans end */
+        wait_for_closes(world);
         check_counters(world);
         stop_world(world);
     } else {

@@ -49,13 +49,14 @@ def run_c(driver: str, count: int, seed: int, progress: bool) -> dict[str, Any]:
     lines = done.stdout.strip().splitlines()
     if lines and lines[-1].startswith("{"):
         row.update(json.loads(lines[-1]))
-    row["reason"] = "" if done.returncode == 0 else (done.stderr or "its error is above").strip()[-2000:]
+    if done.returncode != 0 and "interleavings" not in row:
+        row["reason"] = (done.stderr or "its error is above").strip()[-2000:]
     return row
 
 
 def fault_of(row: dict[str, Any]) -> str:
     """What is wrong with a row, or nothing."""
-    if row["rc"] != 0 and row["reason"]:
+    if "reason" in row:
         return str(row["reason"])
     if row.get("driver_ran") != row["driver"]:
         return f"the driver that ran is {row.get('driver_ran')}"
