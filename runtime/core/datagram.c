@@ -128,7 +128,7 @@ static bool read_bind(qt_worker *w, const quoit_op *op, qt_bind *b) {
 void qt_op_bind(qt_worker *w, const quoit_op *op, qt_object *object) {
     (void)object;
     qt_bind b;
-    quoit_addr bound;
+    quoit_addr bound = {0};
     uint32_t field;
     if (!read_bind(w, op, &b))
         return;
