@@ -168,6 +168,7 @@ static const char quoit_op_family[] = "QUOIT_OP";
 static const char quoit_datagram_family[] = "QUOIT_DATAGRAM";
 static const char quoit_multicast_family[] = "QUOIT_MULTICAST";
 static const char quoit_fds_family[] = "QUOIT_FDS";
+static const char quoit_channel_family[] = "QUOIT_CHANNEL";
 static const char quoit_read_family[] = "QUOIT_READ";
 static const char quoit_poll_family[] = "QUOIT_POLL";
 static const char quoit_call_family[] = "QUOIT_CALL";
@@ -192,6 +193,7 @@ static const constant constants[] = {
     {quoit_handle_family, "QUOIT_HANDLE_POLL", QUOIT_HANDLE_POLL},
     {quoit_handle_family, "QUOIT_HANDLE_BUFFER", QUOIT_HANDLE_BUFFER},
     {quoit_handle_family, "QUOIT_HANDLE_DATAGRAM", QUOIT_HANDLE_DATAGRAM},
+    {quoit_handle_family, "QUOIT_HANDLE_CHANNEL", QUOIT_HANDLE_CHANNEL},
     {quoit_ok_family, "QUOIT_OK", QUOIT_OK}, {quoit_e_family, "QUOIT_E_ARGUMENT", QUOIT_E_ARGUMENT},
     {quoit_e_family, "QUOIT_E_STRUCT_SIZE", QUOIT_E_STRUCT_SIZE},
     {quoit_e_family, "QUOIT_E_FLAGS", QUOIT_E_FLAGS}, {quoit_e_family, "QUOIT_E_FIELD", QUOIT_E_FIELD},
@@ -235,6 +237,7 @@ static const constant constants[] = {
     {quoit_evf_family, "QUOIT_EVF_COPIED", QUOIT_EVF_COPIED},
     {quoit_evf_family, "QUOIT_EVF_TRUNC", QUOIT_EVF_TRUNC},
     {quoit_evf_family, "QUOIT_EVF_NONEMPTY", QUOIT_EVF_NONEMPTY},
+    {quoit_evf_family, "QUOIT_EVF_MESSAGE", QUOIT_EVF_MESSAGE},
     {quoit_kind_family, "QUOIT_KIND_BAD_OP", QUOIT_KIND_BAD_OP},
     {quoit_kind_family, "QUOIT_KIND_MESSAGE", QUOIT_KIND_MESSAGE},
     {quoit_kind_family, "QUOIT_KIND_DRAIN", QUOIT_KIND_DRAIN},
@@ -318,10 +321,17 @@ static const constant constants[] = {
     {quoit_op_family, "QUOIT_OP_DETACH", QUOIT_OP_DETACH},
     {quoit_op_family, "QUOIT_OP_SEND_FD", QUOIT_OP_SEND_FD},
     {quoit_op_family, "QUOIT_OP_RECV_FD", QUOIT_OP_RECV_FD},
+    {quoit_op_family, "QUOIT_OP_CHANNEL", QUOIT_OP_CHANNEL},
+    {quoit_op_family, "QUOIT_OP_CHANNEL_SEND", QUOIT_OP_CHANNEL_SEND},
+    {quoit_op_family, "QUOIT_OP_CHANNEL_RECV", QUOIT_OP_CHANNEL_RECV},
     {quoit_datagram_family, "QUOIT_DATAGRAM_MAX", QUOIT_DATAGRAM_MAX},
     {quoit_multicast_family, "QUOIT_MULTICAST_JOIN", QUOIT_MULTICAST_JOIN},
     {quoit_multicast_family, "QUOIT_MULTICAST_LEAVE", QUOIT_MULTICAST_LEAVE},
     {quoit_fds_family, "QUOIT_FDS_MAX", QUOIT_FDS_MAX},
+    {quoit_channel_family, "QUOIT_CHANNEL_MANY_TO_ONE", QUOIT_CHANNEL_MANY_TO_ONE},
+    {quoit_channel_family, "QUOIT_CHANNEL_ONE_TO_ONE", QUOIT_CHANNEL_ONE_TO_ONE},
+    {quoit_channel_family, "QUOIT_CHANNEL_ONESHOT", QUOIT_CHANNEL_ONESHOT},
+    {quoit_channel_family, "QUOIT_CHANNEL_MAX", QUOIT_CHANNEL_MAX},
     {quoit_read_family, "QUOIT_READ_MAX", QUOIT_READ_MAX},
     {quoit_poll_family, "QUOIT_POLL_IN", QUOIT_POLL_IN},
     {quoit_poll_family, "QUOIT_POLL_OUT", QUOIT_POLL_OUT},

@@ -7,37 +7,40 @@ import "C"
 
 // Opcodes (Op.Opcode), and the kinds of the events that answer them.
 const (
-	OpNop        uint32 = C.QUOIT_OP_NOP
-	OpListen     uint32 = C.QUOIT_OP_LISTEN
-	OpAccept     uint32 = C.QUOIT_OP_ACCEPT
-	OpConnect    uint32 = C.QUOIT_OP_CONNECT
-	OpRecv       uint32 = C.QUOIT_OP_RECV
-	OpRecvPause  uint32 = C.QUOIT_OP_RECV_PAUSE
-	OpRecvResume uint32 = C.QUOIT_OP_RECV_RESUME
-	OpSend       uint32 = C.QUOIT_OP_SEND
-	OpSendv      uint32 = C.QUOIT_OP_SENDV
-	OpShutdown   uint32 = C.QUOIT_OP_SHUTDOWN
-	OpClose      uint32 = C.QUOIT_OP_CLOSE
-	OpCancel     uint32 = C.QUOIT_OP_CANCEL
-	OpTimer      uint32 = C.QUOIT_OP_TIMER
-	OpPost       uint32 = C.QUOIT_OP_POST
-	OpPoll       uint32 = C.QUOIT_OP_POLL
-	OpOpen       uint32 = C.QUOIT_OP_OPEN
-	OpRead       uint32 = C.QUOIT_OP_READ
-	OpWrite      uint32 = C.QUOIT_OP_WRITE
-	OpFsync      uint32 = C.QUOIT_OP_FSYNC
-	OpOffload    uint32 = C.QUOIT_OP_OFFLOAD
-	OpKeep       uint32 = C.QUOIT_OP_KEEP
-	OpRelease    uint32 = C.QUOIT_OP_RELEASE
-	OpBind       uint32 = C.QUOIT_OP_BIND
-	OpRecvmsg    uint32 = C.QUOIT_OP_RECVMSG
-	OpSendmsg    uint32 = C.QUOIT_OP_SENDMSG
-	OpMulticast  uint32 = C.QUOIT_OP_MULTICAST
-	OpSocketSet  uint32 = C.QUOIT_OP_SOCKET_SET
-	OpAdopt      uint32 = C.QUOIT_OP_ADOPT
-	OpDetach     uint32 = C.QUOIT_OP_DETACH
-	OpSendFd     uint32 = C.QUOIT_OP_SEND_FD
-	OpRecvFd     uint32 = C.QUOIT_OP_RECV_FD
+	OpNop         uint32 = C.QUOIT_OP_NOP
+	OpListen      uint32 = C.QUOIT_OP_LISTEN
+	OpAccept      uint32 = C.QUOIT_OP_ACCEPT
+	OpConnect     uint32 = C.QUOIT_OP_CONNECT
+	OpRecv        uint32 = C.QUOIT_OP_RECV
+	OpRecvPause   uint32 = C.QUOIT_OP_RECV_PAUSE
+	OpRecvResume  uint32 = C.QUOIT_OP_RECV_RESUME
+	OpSend        uint32 = C.QUOIT_OP_SEND
+	OpSendv       uint32 = C.QUOIT_OP_SENDV
+	OpShutdown    uint32 = C.QUOIT_OP_SHUTDOWN
+	OpClose       uint32 = C.QUOIT_OP_CLOSE
+	OpCancel      uint32 = C.QUOIT_OP_CANCEL
+	OpTimer       uint32 = C.QUOIT_OP_TIMER
+	OpPost        uint32 = C.QUOIT_OP_POST
+	OpPoll        uint32 = C.QUOIT_OP_POLL
+	OpOpen        uint32 = C.QUOIT_OP_OPEN
+	OpRead        uint32 = C.QUOIT_OP_READ
+	OpWrite       uint32 = C.QUOIT_OP_WRITE
+	OpFsync       uint32 = C.QUOIT_OP_FSYNC
+	OpOffload     uint32 = C.QUOIT_OP_OFFLOAD
+	OpKeep        uint32 = C.QUOIT_OP_KEEP
+	OpRelease     uint32 = C.QUOIT_OP_RELEASE
+	OpBind        uint32 = C.QUOIT_OP_BIND
+	OpRecvmsg     uint32 = C.QUOIT_OP_RECVMSG
+	OpSendmsg     uint32 = C.QUOIT_OP_SENDMSG
+	OpMulticast   uint32 = C.QUOIT_OP_MULTICAST
+	OpSocketSet   uint32 = C.QUOIT_OP_SOCKET_SET
+	OpAdopt       uint32 = C.QUOIT_OP_ADOPT
+	OpDetach      uint32 = C.QUOIT_OP_DETACH
+	OpSendFd      uint32 = C.QUOIT_OP_SEND_FD
+	OpRecvFd      uint32 = C.QUOIT_OP_RECV_FD
+	OpChannel     uint32 = C.QUOIT_OP_CHANNEL
+	OpChannelSend uint32 = C.QUOIT_OP_CHANNEL_SEND
+	OpChannelRecv uint32 = C.QUOIT_OP_CHANNEL_RECV
 )
 
 // Flags of an op.
@@ -65,6 +68,7 @@ const (
 	EventCopied   uint32 = C.QUOIT_EVF_COPIED
 	EventTrunc    uint32 = C.QUOIT_EVF_TRUNC
 	EventNonempty uint32 = C.QUOIT_EVF_NONEMPTY
+	EventMessage  uint32 = C.QUOIT_EVF_MESSAGE
 )
 
 // Kinds of event that answer no op.
@@ -93,6 +97,15 @@ const (
 	HandlePoll      uint32 = C.QUOIT_HANDLE_POLL
 	HandleBuffer    uint32 = C.QUOIT_HANDLE_BUFFER
 	HandleDatagram  uint32 = C.QUOIT_HANDLE_DATAGRAM
+	HandleChannel   uint32 = C.QUOIT_HANDLE_CHANNEL
+)
+
+// Kinds of channel (Op.Arg of OpChannel), and the most messages that one holds.
+const (
+	ChannelManyToOne uint32 = C.QUOIT_CHANNEL_MANY_TO_ONE
+	ChannelOneToOne  uint32 = C.QUOIT_CHANNEL_ONE_TO_ONE
+	ChannelOneshot   uint32 = C.QUOIT_CHANNEL_ONESHOT
+	ChannelMax       uint32 = C.QUOIT_CHANNEL_MAX
 )
 
 // Fields of an op, as an Error names them.

@@ -38,6 +38,6 @@ quoit_status quoit_status_class(quoit_status status) {
 quoit_status quoit_handle_kind(quoit_handle handle) {
     uint64_t kind = handle >> 56;
     uint64_t generation = (handle >> 24) & 0xFFFFFF;
-    return kind >= QUOIT_HANDLE_WORKER && kind <= QUOIT_HANDLE_DATAGRAM && generation ? (quoit_status)kind
-                                                                                      : QUOIT_E_HANDLE;
+    return kind >= QUOIT_HANDLE_WORKER && kind <= QT_HANDLE_LAST && generation ? (quoit_status)kind
+                                                                               : QUOIT_E_HANDLE;
 }

@@ -44,11 +44,9 @@ static uint32_t end_named(qt_worker *w, const quoit_op *op) {
 }
 
 void qt_op_cancel(qt_worker *w, const quoit_op *op, qt_object *object) {
-    uint32_t count;
-    if (object != NULL)
-        count = end_matching(&object->pendings, op, op->arg2 != 0);
-    else
-        count = end_named(w, op);
+    uint32_t count = object ? end_matching(&object->pendings, op, op->arg2 != 0) : end_named(w, op);
+    if (object != NULL && object->kind == QUOIT_HANDLE_CHANNEL)
+        count += qt_channel_cancel_sends(w, op);
     if (count == 0)
         qt_refuse(w, op, -ENOENT, 0);
     else if (!(op->flags & QUOIT_OPF_QUIET))

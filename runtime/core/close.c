@@ -17,7 +17,9 @@ static void free_object(qt_object *object) {
     uint8_t kind = object->kind;
     qt_pending *p = object->close_op;
     bool datagram = kind == QUOIT_HANDLE_DATAGRAM;
-    uint64_t unsent = kind == QUOIT_HANDLE_STREAM || datagram ? ((qt_stream *)object)->unsent : 0;
+    uint64_t unsent = kind == QUOIT_HANDLE_STREAM || datagram ? ((qt_stream *)object)->unsent
+                      : kind == QUOIT_HANDLE_CHANNEL          ? qt_channel_retire(object)
+                                                              : 0;
     object->close_op = NULL;
     qt_handle_free(w, object);
     if (p != NULL) {
@@ -33,6 +35,8 @@ static void free_object(qt_object *object) {
             qt_listener_stream_gone(s);
         qt_silence_end(s);
         qt_slab_free(datagram ? &w->datagrams : &w->streams, s);
+    } else if (kind == QUOIT_HANDLE_CHANNEL) {
+        free(object);
     } else {
         qt_slab_free(&w->objects, object);
     }
@@ -134,6 +138,9 @@ void qt_close_advance(qt_object *object) {
         break;
     case QUOIT_HANDLE_TIMER:
         break;
+    case QUOIT_HANDLE_CHANNEL:
+        free_object(object);
+        break;
     default:
         if (object->reqs == 0 && object->closing != QT_CLOSE_SUBMITTED)
             submit_close(object);
@@ -199,7 +206,8 @@ void qt_object_abort(qt_object *object) {
         abort_datagram((qt_datagram *)object);
         break;
     case QUOIT_HANDLE_TIMER:
-        object->closing = QT_CLOSING;
+    case QUOIT_HANDLE_CHANNEL:
+        object->closing = QT_ABORTING;
         end_ops(object);
         free_object(object);
         break;
@@ -246,6 +254,8 @@ void qt_op_close(qt_worker *w, const quoit_op *op, qt_object *object) {
         ((qt_stream *)object)->patient = op->timeout_ns == 0;
         qt_close_progress((qt_stream *)object);
         close_stream((qt_stream *)object);
+    } else if (object->kind == QUOIT_HANDLE_CHANNEL && !forced) {
+        qt_channel_close(object, op->timeout_ns == 0);
     } else {
         qt_object_abort(object);
     }

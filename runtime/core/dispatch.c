@@ -11,9 +11,10 @@
 #define DATAGRAM QT_KIND(QUOIT_HANDLE_DATAGRAM)
 #define FILE_ QT_KIND(QUOIT_HANDLE_FILE)
 #define DIRECTORY QT_KIND(QUOIT_HANDLE_DIRECTORY)
+#define CHANNEL QT_KIND(QUOIT_HANDLE_CHANNEL)
 #define ANY                                                                                                  \
     (STREAM | FILE_ | DIRECTORY | QT_KIND(QUOIT_HANDLE_LISTENER) | QT_KIND(QUOIT_HANDLE_TIMER) |             \
-     QT_KIND(QUOIT_HANDLE_POLL) | DATAGRAM)
+     QT_KIND(QUOIT_HANDLE_POLL) | DATAGRAM | CHANNEL)
 
 typedef struct qt_op_rule {
     void (*execute)(qt_worker *w, const quoit_op *op, qt_object *object);
@@ -81,6 +82,10 @@ static const qt_op_rule rules[] = {
                           FIELD(ADDR) | FIELD(LEN) | FIELD(OFFSET), STREAM},
     [QUOIT_OP_RECV_FD] = {qt_op_recv_fd, 0, FIELD(LEN), STREAM},
     [QUOIT_OP_SOCKET_SET] = {qt_op_socket_set, QUOIT_OPF_QUIET, FIELD(ARG) | FIELD(OFFSET), QT_SOCKETS},
+    [QUOIT_OP_CHANNEL] = {qt_op_channel, 0, FIELD(LEN) | FIELD(ARG), 0, .may_lack = true},
+    [QUOIT_OP_CHANNEL_SEND] = {qt_op_channel_send, QUOIT_OPF_QUIET, FIELD(ADDR) | FIELD(ARG) | FIELD(OFFSET),
+                               CHANNEL, .raw_target = true},
+    [QUOIT_OP_CHANNEL_RECV] = {qt_op_channel_recv, QUOIT_OPF_MULTI, 0, CHANNEL, .while_closing = true},
 };
 
 #define RULES (sizeof rules / sizeof rules[0])

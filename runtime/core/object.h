@@ -295,6 +295,19 @@ void qt_adopted_drop(qt_worker *w, int fd); /* it is closed */
 void qt_op_post(qt_worker *w, const quoit_op *op, qt_object *object);
 quoit_status qt_post(qt_worker *w, const quoit_op *ops, uint32_t n);
 
+/* channel.c, hub.c */
+void qt_op_channel(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_channel_send(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_op_channel_recv(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_channel_send_end(qt_pending *p);
+void qt_channel_recv_end(qt_pending *p);
+uint32_t qt_channel_cancel_sends(qt_worker *w, const quoit_op *op);
+void qt_channels_deliver(qt_worker *w, uint32_t most); /* at most so many events */
+void qt_channel_close(qt_object *object, bool patient);
+uint64_t qt_channel_retire(qt_object *object); /* how many messages were dropped */
+qt_hub *qt_hub_new(void);
+void qt_hub_close(qt_worker *w, bool forked);
+
 /* buffers.c */
 int qt_buffers_init(qt_worker *w);
 void qt_buffers_destroy(qt_worker *w);

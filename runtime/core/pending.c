@@ -81,6 +81,12 @@ void qt_pending_end(qt_pending *p, int32_t verdict) {
     case QUOIT_OP_TIMER:
         qt_timer_end(p);
         break;
+    case QUOIT_OP_CHANNEL_SEND:
+        qt_channel_send_end(p);
+        break;
+    case QUOIT_OP_CHANNEL_RECV:
+        qt_channel_recv_end(p);
+        break;
     case QUOIT_OP_OFFLOAD:
         qt_offload_end(p);
         break;

@@ -41,7 +41,8 @@ static bool starved_can_go_on(const qt_worker *w) {
 }
 
 static bool work_waits(const qt_worker *w) {
-    return w->submitted > 0 || !qt_list_empty(&w->dirty) || starved_can_go_on(w);
+    return w->submitted > 0 || !qt_list_empty(&w->dirty) || !qt_list_empty(&w->channels_ready) ||
+           starved_can_go_on(w);
 }
 
 /* How long the enter may wait: not at all when there is something to tell or do. */
@@ -49,7 +50,7 @@ static int64_t wait_ns(qt_worker *w, int64_t until_ns) {
     if (w->batch->nevents > 0 || w->queue.count > 0 || (w->draining && drained(w)))
         return 0;
     /* Those that were armed may all be idle: the next in line must have their turn before the worker sleeps. */
-    if (starved_can_go_on(w))
+    if (starved_can_go_on(w) || !qt_list_empty(&w->channels_ready))
         return 0;
     int64_t next = qt_wheel_next_ns(&w->wheel);
     if (next < 0 && until_ns < 0)
@@ -95,13 +96,23 @@ static void open_mailbox(qt_worker *w) {
     }
 }
 
+/* Messages of channels stay there until the batch has room for them. */
+static void tell_channels(qt_worker *w, uint32_t share) {
+    if (w->queue.count == 0)
+        qt_channels_deliver(w, (w->batch->events_max - w->batch->nevents + share - 1) / share);
+}
+
 static void harvest(qt_worker *w) {
+    /* Half the batch for channels, half for the kernel's completions; a single event each has in its turn. */
+    if (w->batch->tick % 2)
+        tell_channels(w, 2);
     if (room(w) && w->queue.count == 0)
         w->driver->ops->harvest(w->driver, w->batch->events_max - w->batch->nevents);
     open_mailbox(w);
     read_clock(w);
     qt_wheel_expire(&w->wheel, qt_now(w));
     qt_drain_advance(w);
+    tell_channels(w, 1);
 }
 
 static void add_grease(qt_worker *w) {

@@ -3,6 +3,7 @@
 #include "../base/options.h"
 #include "../sys/clock.h"
 #include "blocking.h"
+#include "channel.h"
 #include "object.h"
 #include "status.h"
 
@@ -156,10 +157,13 @@ static int init(qt_worker *w) {
     qt_slab_init(&w->objects, small, 64);
     qt_slab_init(&w->pieces, sizeof(qt_piece), 128);
     qt_slab_init(&w->send_slots, sizeof(qt_send_slot), 8);
+    qt_slab_init(&w->wait_slab, sizeof(qt_wait), 32);
     qt_list_init(&w->loose);
     qt_index_init(&w->named);
     qt_list_init(&w->dirty);
     qt_list_init(&w->stalled);
+    qt_list_init(&w->waits);
+    qt_list_init(&w->channels_ready);
     qt_list_init(&w->works);
     qt_list_init(&w->works_waiting);
     pthread_mutex_init(&w->life_lock, NULL);
@@ -170,7 +174,8 @@ static int init(qt_worker *w) {
     qt_drain_init(w);
     qt_mailbox_init(&w->mailbox, w->options.mailbox_ops, w->options.mailbox_bytes);
     w->sink = malloc(QT_SINK_SIZE);
-    int error = w->sink ? qt_buffers_init(w) : -ENOMEM;
+    w->hub = qt_hub_new();
+    int error = w->sink && w->hub ? qt_buffers_init(w) : -ENOMEM;
     if (!error)
         error = qt_scratch_init(w);
     if (!error)
@@ -247,6 +252,8 @@ static void free_objects(qt_worker *w, bool forked) {
         if (object->kind == QUOIT_HANDLE_LISTENER && !forked)
             qt_listener_free((qt_listener *)object);
         discard_all(&object->pendings);
+        if (object->kind == QUOIT_HANDLE_CHANNEL)
+            free(object);
     }
     if (w->loose.next != NULL)
         discard_all(&w->loose);
@@ -256,6 +263,8 @@ static void free_objects(qt_worker *w, bool forked) {
 void qt_worker_free(qt_worker *w, bool forked) {
     if (w->works.next != NULL)
         qt_works_abandon(w, forked);
+    if (w->hub != NULL)
+        qt_hub_close(w, forked);
     if (!forked)
         qt_mailbox_close(&w->mailbox, w);
     if (w->driver != NULL)
@@ -272,6 +281,7 @@ void qt_worker_free(qt_worker *w, bool forked) {
     qt_slab_destroy(&w->objects);
     qt_slab_destroy(&w->pieces);
     qt_slab_destroy(&w->send_slots);
+    qt_slab_destroy(&w->wait_slab);
     qt_index_destroy(&w->named);
     qt_blocks_destroy(&w->blocks);
     qt_buffers_destroy(w);

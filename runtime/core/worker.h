@@ -22,6 +22,7 @@
 typedef struct qt_worker qt_worker;
 typedef struct qt_object qt_object;
 typedef struct qt_pending qt_pending;
+typedef struct qt_hub qt_hub;
 
 /* An accepted op that has not told its last event. */
 struct qt_pending {
@@ -188,15 +189,19 @@ struct qt_worker {
     qt_slab objects;
     qt_slab pieces;
     qt_slab send_slots;
+    qt_slab wait_slab;
     qt_blocks blocks;
     qt_wheel wheel;
     qt_buffers buffers;
     qt_scratch scratch;
     qt_mailbox mailbox;
-    qt_link loose;     /* pending ops without an object */
-    qt_index named;    /* pending ops that have no object or whose object is their own, by user_data */
-    qt_link dirty;     /* streams and datagram sockets with sends to submit */
-    qt_link stalled;   /* listeners that wait for a file descriptor */
+    qt_link loose;          /* pending ops without an object */
+    qt_index named;         /* pending ops that have no object or whose object is their own, by user_data */
+    qt_link dirty;          /* streams with sends to submit */
+    qt_link stalled;        /* listeners that wait for a file descriptor */
+    qt_link waits;          /* its sends to channels that wait, or whose letters are on the way */
+    qt_link channels_ready; /* its channels that have something to tell */
+    qt_hub *hub;
     uint64_t *adopted; /* a bit for each descriptor that was the program's */
     uint32_t adopted_words;
     uint64_t submitted; /* requests since the last enter */
@@ -265,7 +270,7 @@ int qt_handle_new(qt_worker *w, qt_object *object, uint32_t kind, int fd); /* 0,
 void qt_handle_free(qt_worker *w, qt_object *object);
 quoit_status qt_handle_find(qt_worker *w, uint64_t handle, uint32_t kinds, qt_object **out);
 #define QT_KIND(kind) (1u << (kind))
-#define QT_HANDLE_LAST QUOIT_HANDLE_DATAGRAM
+#define QT_HANDLE_LAST QUOIT_HANDLE_CHANNEL
 
 /* post.c: looks a worker up from any thread; leave the shell afterwards */
 quoit_status qt_worker_of_handle(uint64_t handle, qt_shell **shell, qt_worker **out);

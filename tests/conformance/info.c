@@ -30,6 +30,8 @@ static void version_before_runtime(void) {
     for (uint32_t opcode = QUOIT_OP_NOP; opcode <= QUOIT_OP_MULTICAST; opcode++)
         CHECK_EQ(quoit_op_supported(opcode), 1);
     CHECK_EQ(quoit_op_supported(63), 0);
+    for (uint32_t opcode = QUOIT_OP_CHANNEL; opcode <= QUOIT_OP_CHANNEL_RECV; opcode++)
+        CHECK_EQ(quoit_op_supported(opcode), 1);
     CHECK_EQ(quoit_op_supported(0x7FFF), 0);
     CHECK_EQ(quoit_op_supported(QUOIT_KIND_MESSAGE), 0);
     CHECK_EQ(quoit_op_supported(UINT32_MAX), 0);
@@ -103,7 +105,7 @@ static void status_classes(void) {
 }
 
 static void handle_kinds(void) {
-    for (quoit_handle type = QUOIT_HANDLE_WORKER; type <= QUOIT_HANDLE_DATAGRAM; type++)
+    for (quoit_handle type = QUOIT_HANDLE_WORKER; type <= QUOIT_HANDLE_CHANNEL; type++)
         CHECK_EQ(quoit_handle_kind(type << 56 | 1ull << 48 | 1ull << 24), type);
     CHECK_EQ(quoit_handle_kind(0), QUOIT_E_HANDLE);
     CHECK_EQ(quoit_handle_kind(1), QUOIT_E_HANDLE);

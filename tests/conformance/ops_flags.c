@@ -40,6 +40,9 @@ static const uint32_t allowed_flags[OPCODES] = {
     [QUOIT_OP_MULTICAST] = F(QUIET) | F(ARENA_SEND),
     [QUOIT_OP_SOCKET_SET] = F(QUIET),
     [QUOIT_OP_SEND_FD] = F(QUIET) | F(ARENA_SEND),
+    [QUOIT_OP_CHANNEL] = 0,
+    [QUOIT_OP_CHANNEL_SEND] = F(QUIET),
+    [QUOIT_OP_CHANNEL_RECV] = F(MULTI),
 };
 
 #define U(name) (1u << QUOIT_FIELD_##name)
@@ -76,6 +79,9 @@ static const uint32_t unused_fields[OPCODES] = {
     [QUOIT_OP_DETACH] = U(ADDR) | U(LEN) | U(ARG) | U(OFFSET) | U(ARG2),
     [QUOIT_OP_SEND_FD] = U(ARG) | U(ARG2),
     [QUOIT_OP_RECV_FD] = U(ADDR) | U(ARG) | U(OFFSET) | U(ARG2),
+    [QUOIT_OP_CHANNEL] = U(TARGET) | U(ADDR) | U(OFFSET) | U(ARG2),
+    [QUOIT_OP_CHANNEL_SEND] = U(LEN) | U(ARG2),
+    [QUOIT_OP_CHANNEL_RECV] = U(ADDR) | U(LEN) | U(ARG) | U(OFFSET) | U(ARG2),
 };
 
 /* The op must be refused before anything of it is done. */

@@ -3,6 +3,7 @@
 #include "world.h"
 
 #include "check.h"
+#include "pair.h"
 #include "peer.h"
 
 #include <net/if.h>
@@ -39,6 +40,7 @@ void world_open(struct world *world) {
     uint64_t timer = op_timer(&world->pump, 3600000000000ull, 0, QUOIT_OPF_ARMED);
     PUMP_UNTIL(&world->pump, op_record(&world->pump, timer)->events);
     world->timer = op_record(&world->pump, timer)->last.value;
+    world->channel = channel_new(&world->pump, QUOIT_CHANNEL_MANY_TO_ONE, 64);
     world->addr = addr_v4(0);
     world->datagram = bind_on(&world->pump, &world->addr, 0);
     world->addr.port = 0;
@@ -80,6 +82,8 @@ quoit_handle world_object(const struct world *world, uint32_t type) {
         return world->timer;
     case QUOIT_HANDLE_DATAGRAM:
         return world->datagram;
+    case QUOIT_HANDLE_CHANNEL:
+        return world->channel;
     default:
         return 0;
     }
@@ -115,6 +119,9 @@ uint32_t world_target_type(uint32_t opcode) {
     case QUOIT_OP_SENDMSG:
     case QUOIT_OP_MULTICAST:
         return QUOIT_HANDLE_DATAGRAM;
+    case QUOIT_OP_CHANNEL_SEND:
+    case QUOIT_OP_CHANNEL_RECV:
+        return QUOIT_HANDLE_CHANNEL;
     default:
         return 0;
     }
@@ -185,6 +192,9 @@ quoit_op *world_op(struct world *world, uint32_t opcode) {
         break;
     case QUOIT_OP_READ:
         op->len = 16;
+        break;
+    case QUOIT_OP_CHANNEL:
+        op->len = 1;
         break;
     case QUOIT_OP_OFFLOAD:
         op->flags = QUOIT_OPF_ARGS;

@@ -11,7 +11,7 @@
 struct world {
     struct pump pump;
     struct link link;
-    quoit_handle file, directory, timer, datagram;
+    quoit_handle file, directory, timer, datagram, channel;
     int sink; /* a UDP socket that datagrams are sent to */
     quoit_addr sink_addr, group;
     char path[64];

@@ -94,7 +94,7 @@ static void cancel_ended(struct pump *pump, const struct op_record *cancel) {
 
 void cells_ended(struct pump *pump, struct op_record *record) {
     int64_t result = record->last.result;
-    if (result >= 0) {
+    if (result >= 0 || record->last.flags & QUOIT_EVF_MESSAGE) {
         note(record->opcode, "success", 0);
         if (record->asked & (ASKED_CANCEL | ASKED_CANCEL_BEFORE))
             note(record->opcode, "cancel after", 0);

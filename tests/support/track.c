@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALL_EVENT_FLAGS 0x7F
+#define ALL_EVENT_FLAGS (0x7F | QUOIT_EVF_MESSAGE)
 #define ALL_BATCH_FLAGS 0x7
 #define DATA_FLAGS (QUOIT_EVF_LENT | QUOIT_EVF_KEPT | QUOIT_EVF_COPIED)
 
@@ -167,7 +167,9 @@ static void track_op(struct pump *pump, struct op_record *record, const quoit_ev
     if (record->flags & QUOIT_OPF_QUIET || record->opcode == QUOIT_OP_RELEASE)
         CHECK(event->result < 0);
     if (more)
-        CHECK(may_have_more(record) && event->result >= 0);
+        CHECK(may_have_more(record) && (event->result >= 0 || event->flags & QUOIT_EVF_MESSAGE));
+    if (event->flags & QUOIT_EVF_MESSAGE)
+        CHECK_EQ(event->kind, QUOIT_OP_CHANNEL_RECV);
     record->events++;
     record->last = *event;
     record->ended = !more;

@@ -13,16 +13,19 @@ ROOT = Path(__file__).resolve().parents[2]
 HEADER = ROOT / "capi/include/quoit/op.h"
 
 # Ops that end within the turn that takes them: there is nothing to cancel, to close under or to be late for.
-AT_ONCE = {"NOP", "LISTEN", "RECV_PAUSE", "RECV_RESUME", "CANCEL", "POST", "KEEP", "RELEASE", "SOCKET_SET",
+AT_ONCE = {"NOP", "LISTEN", "RECV_PAUSE", "RECV_RESUME", "CANCEL", "POST", "KEEP", "RELEASE", "SOCKET_SET", "CHANNEL",
            "BIND", "MULTICAST", "ADOPT", "DETACH"}  # fmt: skip
 # Ops that take no target, and those that may go without one.
-NO_TARGET = {"NOP", "LISTEN", "CONNECT", "POLL", "OFFLOAD", "BIND", "ADOPT"}
+NO_TARGET = {"CHANNEL", "NOP", "LISTEN", "CONNECT", "POLL", "OFFLOAD", "BIND", "ADOPT"}
 MAY_LACK_TARGET = {"TIMER", "OPEN", "CANCEL"}
-MAKES_OBJECT = {"LISTEN", "CONNECT", "TIMER", "POLL", "OPEN", "BIND", "ADOPT"}
+MAKES_OBJECT = {"CHANNEL", "LISTEN", "CONNECT", "TIMER", "POLL", "OPEN", "BIND", "ADOPT"}
 # Its handle is told, so that it can be closed under the op that made it.
 OWN_OBJECT = {"TIMER", "POLL"}
-# Take objects that are closing too.
-WHILE_CLOSING = {"CANCEL", "KEEP", "RELEASE", "POST"}
+# Take objects that are closing too, or tell of that by an error of their own.
+WHILE_CLOSING = {"CHANNEL_SEND", "CHANNEL_RECV", "CANCEL", "KEEP", "RELEASE", "POST"}
+
+# Take objects of other workers.
+ANY_WORKER = {"POST", "CHANNEL_SEND"}
 
 # Cells that cannot be, each with its reason.
 CANNOT: dict[tuple[str, str], str] = {
@@ -39,6 +42,7 @@ CANNOT: dict[tuple[str, str], str] = {
     ("FSYNC", "cancel during"): "fsync(2) is not interrupted: it succeeds (cancel after)",
     ("FSYNC", "deadline"): "fsync(2) is not interrupted: it succeeds (deadline kept)",
     ("FSYNC", "close in flight"): "fsync(2) is not interrupted: it succeeds before the close",
+    ("CHANNEL_SEND", "close in flight"): "a close of the channel ends it with -EPIPE",
 }
 # … on the rungs of the ring.
 CANNOT_ON_RINGS: dict[tuple[str, str], str] = {
@@ -84,7 +88,7 @@ def common_errors(op: Op) -> set[str]:
     names = {"QUOIT_E_FLAGS", "QUOIT_E_FIELD"}
     if op.name not in NO_TARGET:
         names |= {"QUOIT_E_STALE", "QUOIT_E_KIND", "QUOIT_E_HANDLE"}
-        if op.name != "POST":
+        if op.name not in ANY_WORKER:
             names.add("QUOIT_E_WORKER")
         if op.name not in WHILE_CLOSING:
             names.add("QUOIT_E_CLOSING")

@@ -36,6 +36,9 @@ pub enum Kind {
     Bind,
     RecvMsg,
     SendMsg,
+    Channel,
+    ChannelSend,
+    ChannelRecv,
     /// A message that another worker or thread posted.
     Message,
     /// The worker drains ([`WorkerHandle::drain`](crate::WorkerHandle::drain)): at first with more to come and the number of
@@ -72,6 +75,9 @@ impl Kind {
             sys::QUOIT_OP_BIND => Kind::Bind,
             sys::QUOIT_OP_RECVMSG => Kind::RecvMsg,
             sys::QUOIT_OP_SENDMSG => Kind::SendMsg,
+            sys::QUOIT_OP_CHANNEL => Kind::Channel,
+            sys::QUOIT_OP_CHANNEL_SEND => Kind::ChannelSend,
+            sys::QUOIT_OP_CHANNEL_RECV => Kind::ChannelRecv,
             sys::QUOIT_KIND_MESSAGE => Kind::Message,
             sys::QUOIT_KIND_DRAIN => Kind::Drain,
             other => Kind::Other(other),

@@ -23,6 +23,7 @@ pub enum HandleKind {
     Poll,
     Buffer,
     Datagram,
+    Channel,
 }
 
 impl Handle {
@@ -69,6 +70,7 @@ impl Handle {
             sys::QUOIT_HANDLE_POLL => HandleKind::Poll,
             sys::QUOIT_HANDLE_BUFFER => HandleKind::Buffer,
             sys::QUOIT_HANDLE_DATAGRAM => HandleKind::Datagram,
+            sys::QUOIT_HANDLE_CHANNEL => HandleKind::Channel,
             _ => return None,
         })
     }

@@ -61,6 +61,7 @@ typedef struct quoit_worker quoit_worker;
 #define QUOIT_HANDLE_POLL 7
 #define QUOIT_HANDLE_BUFFER 8
 #define QUOIT_HANDLE_DATAGRAM 9
+#define QUOIT_HANDLE_CHANNEL 10
 
 #define QUOIT_OK 0
 

@@ -48,6 +48,8 @@ typedef struct quoit_event {
 #define QUOIT_EVF_TRUNC 0x20
 /* The socket had more bytes queued when this was received (a hint). */
 #define QUOIT_EVF_NONEMPTY 0x40
+/* channel recv: the event brings a message, whose words are in result, value and aux. */
+#define QUOIT_EVF_MESSAGE 0x10000
 
 /* Kinds that answer no op. */
 /* The op's opcode was 0x8000 or above; aux is that opcode. */

@@ -220,6 +220,25 @@ typedef struct quoit_op {
  * (SO_PEERCRED), then the descriptors. Of more than QUOIT_FDS_MAX the rest is closed: QUOIT_EVF_TRUNC. EOF as recv. Error: -EOPNOTSUPP: not a Unix stream.
  */
 #define QUOIT_OP_RECV_FD 31
+/*
+ * channel: a bounded channel whose receiver is this worker. len how many messages it holds (1 to QUOIT_CHANNEL_MAX), arg
+ * QUOIT_CHANNEL_*. -> 0, value channel. A close ends the sends that wait; then the receiver has what is inside,
+ * and the end. An ABORT, the close's deadline and a stop drop what is inside: the close's value is how many.
+ */
+#define QUOIT_OP_CHANNEL 33
+/*
+ * channel send: target a channel of any worker of this process. addr word 1, arg u32, offset word 2. Flags QUIET. Ends when
+ * the message is in the channel; without room that takes until the receiver has made some. A send that ends in any other way
+ * is not in it. Per sender first in, first out. Cancelled by target 0, arg and arg2, or by a channel of one's own. -> 0, with
+ * EOF when it closed a oneshot. Errors: -EPIPE: the channel closes; QUOIT_E_BUSY: another worker is the sender (one-to-one).
+ */
+#define QUOIT_OP_CHANNEL_SEND 34
+/*
+ * channel recv: target a channel, also one that closes. Flags MULTI. One may be armed per channel (else QUOIT_E_BUSY). ->
+ * word 2, value word 1, aux the u32, flag QUOIT_EVF_MESSAGE: without that flag the result is a status. EOF comes with the
+ * last message, or alone. What was not told when the op ends stays in the channel.
+ */
+#define QUOIT_OP_CHANNEL_RECV 35
 
 /* Most payload bytes one recvmsg may bring: more than any datagram has. */
 #define QUOIT_DATAGRAM_MAX 131072
@@ -230,6 +249,17 @@ typedef struct quoit_op {
 
 /* Most descriptors that one recv fd tells. */
 #define QUOIT_FDS_MAX 32
+
+/* Kinds of channel. */
+/* Any worker sends. */
+#define QUOIT_CHANNEL_MANY_TO_ONE 0
+/* One worker sends: the first to do so. */
+#define QUOIT_CHANNEL_ONE_TO_ONE 1
+/* One message (len 1), which closes it: the handle ends with the event that brings it. */
+#define QUOIT_CHANNEL_ONESHOT 2
+
+/* Most messages that a channel may hold. */
+#define QUOIT_CHANNEL_MAX 1048576
 
 /* Most bytes one lent file read may bring. */
 #define QUOIT_READ_MAX 1048576
