@@ -205,6 +205,12 @@ static void submit_head(qt_stream *s) {
         QT_COUNT(w, sends, 1);
 }
 
+/* Also when what a stream owed was cancelled instead of sent: no completion would tell then. */
+static void resume_below(qt_stream *s) {
+    if (s->queued <= RESUME_BELOW)
+        qt_recv_resume_for(s, QT_PAUSED_SEND);
+}
+
 void qt_send_flush(qt_worker *w) {
     while (!qt_list_empty(&w->dirty)) {
         qt_stream *s = qt_container(w->dirty.next, qt_stream, dirty_link);
@@ -220,6 +226,7 @@ void qt_send_flush(qt_worker *w) {
             continue;
         }
         settle_head(s);
+        resume_below(s);
         if (s->send_head != NULL)
             submit_head(s);
         else if (s->object.closing)
@@ -342,8 +349,7 @@ static void send_done(qt_req *req, const qt_completion *c) {
     settle_head(s);
     if (s->send_head != NULL)
         qt_send_mark(s);
-    if (s->queued <= RESUME_BELOW)
-        qt_recv_resume_for(s, QT_PAUSED_SEND);
+    resume_below(s);
     if (s->object.closing && s->send_head == NULL)
         qt_close_advance(&s->object);
 }
@@ -362,8 +368,10 @@ static bool is_flying(const qt_stream *s, const qt_pending *p) {
 
 void qt_send_end(qt_pending *p) {
     qt_stream *s = (qt_stream *)p->object;
-    if (is_flying(s, p))
+    if (is_flying(s, p)) {
         qt_cancel_request(p->worker, s->send_req);
-    else
+    } else {
         unlink_op(s, p);
+        resume_below(s);
+    }
 }

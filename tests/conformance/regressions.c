@@ -310,6 +310,34 @@ static void end_right_behind_bytes(void) {
     pump_close(&pump);
 }
 
+/* A stream that owed too much received no more; when that was cancelled instead of sent, it stayed so. */
+static void receive_when_what_was_owed_is_cancelled(void) {
+    struct pump pump;
+    static uint8_t big[24 << 20];
+    pump_open(&pump, NULL);
+    struct link link = link_open(&pump);
+    uint64_t first = op_send(&pump, link.stream, big, sizeof big, QUOIT_OPF_BORROW);
+    pump_turn(&pump, 1000000);
+    uint64_t second = op_send(&pump, link.stream, big, sizeof big, QUOIT_OPF_BORROW);
+    pump_turn(&pump, 1000000);
+    uint8_t *got = malloc(1 << 20);
+    CHECK(got != NULL);
+    while (!op_ended(&pump, first)) { /* the second is still to be sent when the first has told its end */
+        while (recv(link.fd, got, 1 << 20, MSG_DONTWAIT) > 0)
+            ;
+        pump_check_time(&pump, "the first send", __FILE__, __LINE__);
+        pump_turn(&pump, 1000000);
+    }
+    free(got);
+    op_must(&pump, op_cancel(&pump, link.stream, QUOIT_OP_SEND, second), 1);
+    op_must(&pump, second, -ECANCELED);
+    uint64_t receive = op_recv(&pump, link.stream, 0, 0);
+    peer_send(&pump, link.fd, "hello", 5);
+    op_must(&pump, receive, 5);
+    link_close(&pump, &link);
+    pump_close(&pump);
+}
+
 static const struct test_case cases[] = {
     {"stop_when_connect_has_won", stop_when_connect_has_won},
     {"stop_when_open_has_won", stop_when_open_has_won},
@@ -320,6 +348,7 @@ static const struct test_case cases[] = {
     {"empty_send_without_a_region", empty_send_without_a_region},
     {"input_after_close_is_read_in_parts", input_after_close_is_read_in_parts},
     {"strange_arg_of_sendv", strange_arg_of_sendv},
+    {"receive_when_what_was_owed_is_cancelled", receive_when_what_was_owed_is_cancelled},
     {"end_right_behind_bytes", end_right_behind_bytes},
     {"cut_a_connect_that_waits", cut_a_connect_that_waits},
     {"cut_a_send_in_the_middle_of_a_message", cut_a_send_in_the_middle_of_a_message},
