@@ -112,4 +112,47 @@ MUTATIONS = (
         "__atomic_load_n(runtime->fork_page, __ATOMIC_RELAXED) == 0",
         "runtime == NULL",
     ),
+    Mutation(
+        "a MULTI poll is not armed again",
+        CORE + "poll.c",
+        "->value = p->object->handle;\n        qt_submit(w, req);",
+        "->value = p->object->handle;",
+    ),
+    Mutation(
+        "a MULTI poll leaves its duplicate open",
+        CORE + "poll.c",
+        "    close(poll->object.fd);\n    QT_COUNT(w, system_calls, 1);\n    qt_handle_free",
+        "    QT_COUNT(w, system_calls, 1);\n    qt_handle_free",
+    ),
+    Mutation(
+        "an index that grows loses what it has",
+        "runtime/base/index.c",
+        "&buckets[bucket_of(index, node->key)]",
+        "&buckets[0]",
+    ),
+    Mutation(
+        "a cancel takes ops of any name",
+        CORE + "cancel.c",
+        "(!by_user_data || p->user_data == user_data)",
+        "(by_user_data || !by_user_data || user_data)",
+    ),
+    Mutation(
+        "a close tells nothing unsent", CORE + "close.c", "qt_finish(p, 0, unsent);", "qt_finish(p, 0, unsent * 0);"
+    ),
+    Mutation("a cancel misses the middle of a message", CORE + "send.c", "else if (asked)", "else if (false)"),
+    Mutation(
+        "a signal in a thread of the kernel is told",
+        "runtime/driver/uring_harvest.c",
+        "if (cqe->res == -EINTR && req->cancelled)",
+        "if (false)",
+    ),
+    Mutation(
+        "an end behind bytes is forgotten", CORE + "missed_end.c", "} else if (has_ended(s)) {", "} else if (false) {"
+    ),
+    Mutation(
+        "options of sockets have no bounds",
+        CORE + "sockopt.c",
+        "op->offset < option->least || op->offset > option->most",
+        "op->offset < option->least && op->offset > option->most",
+    ),
 )
