@@ -45,9 +45,9 @@ MUTATIONS = (
     Mutation(
         "close does not wait for sends",
         CORE + "close.c",
-        "if (s->send_head != NULL || s->recv_req != NULL || s->recv != NULL || s->close_req != NULL ||\n"
-        "        s->send_req != NULL)",
-        "if (s->recv_req != NULL || s->recv != NULL || s->close_req != NULL)",
+        "if (s->send_head != NULL || s->recv_req != NULL || s->recv != NULL || s->recv_fd != NULL ||\n"
+        "        s->close_req != NULL || s->send_req != NULL)",
+        "if (s->recv_req != NULL || s->recv != NULL || s->recv_fd != NULL || s->close_req != NULL)",
     ),
     Mutation("no empty pool is survived", CORE + "recv.c", "bool again = res == -ENOBUFS || ", "bool again = "),
     Mutation(
