@@ -100,7 +100,7 @@ static inline void service_open(service *s, int argc, char **argv, int first) {
                .opcode = QUOIT_OP_POLL, .offset = s->signals, .arg = QUOIT_POLL_IN, .user_data = TAG_SIGNAL});
 }
 
-__attribute__((unused)) static void service_listen(service *s) {
+static inline void service_listen(service *s) {
     ask(s, (quoit_op){.opcode = QUOIT_OP_LISTEN,
                       .addr = (uintptr_t)&s->addr,
                       .len = sizeof s->addr,
