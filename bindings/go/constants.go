@@ -122,6 +122,14 @@ const (
 	FieldTimeout  uint32 = C.QUOIT_FIELD_TIMEOUT
 )
 
+// Signals of quoit_drain_on_signals. Go programs use os/signal and Worker.Drain.
+const (
+	SignalTerm uint32 = C.QUOIT_SIGNAL_TERM
+	SignalInt  uint32 = C.QUOIT_SIGNAL_INT
+	SignalHup  uint32 = C.QUOIT_SIGNAL_HUP
+	SignalQuit uint32 = C.QUOIT_SIGNAL_QUIT
+)
+
 // What a library may be built with (HasFeature).
 const (
 	FeatureURing   uint32 = C.QUOIT_FEATURE_URING

@@ -103,7 +103,9 @@ static int take(qt_worker *w, qt_object *object) {
     QT_COUNT(w, system_calls, 1);
     if (!error && fcntl(object->fd, F_SETFD, FD_CLOEXEC) != 0)
         error = -errno;
-    return error ? error : make_blocking(w, object->fd);
+    /* epoll's listeners do not block: another process that shares the socket may take what made it readable. */
+    bool shared = object->kind == QUOIT_HANDLE_LISTENER && w->driver->rung == QUOIT_DRIVER_EPOLL;
+    return error || shared ? error : make_blocking(w, object->fd);
 }
 
 void qt_op_adopt(qt_worker *w, const quoit_op *op, qt_object *object) {
