@@ -56,8 +56,11 @@ class File:
     def write(
         self, data: Buffer, position: int, done: Callable[[int | Error], None], *, borrow: bool = False,
         timeout: float = 0,
-    ) -> None:  # fmt: skip
-        """Writes at the position, -1 appends. With borrow the memory is the library's until done is called."""
+    ) -> int:  # fmt: skip
+        """Writes at the position, -1 appends. With borrow the memory is the library's until done is called.
+
+        Returns the op's user_data, for a cancel.
+        """
         worker = self._worker
         token = worker.expect_count(done, data if borrow else None)
         if borrow:
@@ -65,6 +68,7 @@ class File:
         else:
             how, addr, size = worker.payload(data)
         worker.op(const.OP_WRITE, how, self.handle, token, addr, size, 0, position, 0, nanoseconds(timeout))
+        return token
 
     def fsync(self, done: Callable[[int | Error], None], *, data_only: bool = False) -> None:
         """Waits until the file, or its data alone, is on the disk."""

@@ -8,6 +8,7 @@ Two ways to have a worker, and all else is the same in both:
 asyncio's own tasks, TaskGroup, timeout, wait_for, Lock and Queue go with it.
 """
 
+from .files import File, offload, open_file
 from .host import Host, current
 from .hosted import hosted
 from .listener import Listener, listen
@@ -17,6 +18,7 @@ from .tasks import spawn
 from .timers import Ticker, every, sleep, sleep_until
 
 __all__ = [
-    "Host", "Incomplete", "Listener", "Stream", "Ticker", "TooLong", "WorkerLoop", "connect", "current", "every",
-    "hosted", "listen", "new_event_loop", "run_async", "sleep", "sleep_until", "spawn",
+    "File", "Host", "Incomplete", "Listener", "Stream", "Ticker", "TooLong", "WorkerLoop", "connect", "current",
+    "every", "hosted", "listen", "new_event_loop", "offload", "open_file", "run_async", "sleep", "sleep_until",
+    "spawn",
 ]  # fmt: skip

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Files and native calls that are awaited."""
+
+import asyncio
+from types import TracebackType
+from typing import Any, Self
+
+from .. import const
+from ..batch import Buffer
+from ..errors import Error
+from ..files import File as Plain
+from ..offload import Argument, Function
+from ..streams import Lent
+from .host import Host, Reply, Resource, current
+from .streams import BORROW_FROM
+
+
+class _Opened(Resource):
+    """What the worker tells of a file."""
+
+    def __init__(self, host: Host, plain: Plain) -> None:
+        super().__init__(host)
+        self.plain = plain
+
+    def drop(self) -> None:
+        if not self.ending:
+            self.plain.close()
+            self.gone()
+
+    def gone(self) -> None:
+        super().gone()
+        # It is this object that warns of a file that was not closed.
+        self.plain._open = False
+
+    def __repr__(self) -> str:
+        return f"<quoit.aio.File {self.plain.handle:#x}>"
+
+
+class File:
+    """An open file or directory. It has no cursor: each read and write names its position, in bytes.
+
+    Use it as an async context manager, or close it; else a ResourceWarning tells. Errors: quoit.Error with the
+    system's errno; QUOIT_E_CLOSED after the close.
+    """
+
+    __slots__ = ("__weakref__", "_opened")
+
+    def __init__(self, opened: _Opened) -> None:
+        self._opened = opened
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file now."""
+        self._check("size")
+        return self._opened.plain.size
+
+    @property
+    def closed(self) -> bool:
+        return self._opened.ending
+
+    def _check(self, operation: str) -> None:
+        if self._opened.ending:
+            raise Error(const.E_CLOSED, operation)
+
+    async def read(self, position: int, count: int) -> bytes:
+        """At most count bytes from a position on; fewer, or b"", at the end of the file."""
+        if count < 0:
+            raise ValueError("count must not be negative")
+        self._check("read")
+        pieces: list[bytes] = []
+        while count > 0:
+            data = await self._piece(position, min(count, const.READ_MAX))
+            pieces.append(data)
+            if not data:
+                break
+            position += len(data)
+            count -= len(data)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def _piece(self, position: int, count: int) -> bytes:
+        self._check("read")
+        reply = self._opened.host.reply()
+        # The bytes are lent until the next turn, so they are copied as they are told.
+        self._opened.plain.read(position, count, lambda got: reply.tell(bytes(got) if isinstance(got, Lent) else got))
+        data: bytes = await reply.wait()
+        return data
+
+    async def write(self, data: Buffer, position: int) -> int:
+        """Writes data at a position, -1 appends, and gives how many bytes; until then data must not change.
+
+        Cancelled it waits for the write, and the CancelledError's attribute `sent` is how many bytes were written.
+        """
+        self._check("write")
+        reply = self._opened.host.reply()
+        worker, handle = self._opened.host.worker, self._opened.plain.handle
+        borrow = memoryview(data).nbytes >= BORROW_FROM
+        token = self._opened.plain.write(data, position, reply.tell, borrow=borrow)
+        count: int = await reply.settle(lambda: worker.cancel(handle, const.OP_WRITE, token))
+        return count
+
+    async def fsync(self, *, data_only: bool = False) -> None:
+        """Waits until the file, or its data alone, is on the disk."""
+        self._check("fsync")
+        reply = self._opened.host.reply()
+        self._opened.plain.fsync(reply.tell, data_only=data_only)
+        await reply.wait()
+
+    def close(self) -> None:
+        """Closes the file without waiting for it. Twice is nothing."""
+        self._opened.drop()
+
+    async def aclose(self) -> None:
+        """Closes the file, and waits until it is."""
+        opened = self._opened
+        if opened.ending:
+            return
+        opened.ending = True
+        reply = opened.host.reply()
+
+        def shut(outcome: int | Error) -> None:
+            opened.gone()
+            reply.tell(outcome)
+
+        opened.plain.close(shut)
+        await reply.wait()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        opened = getattr(self, "_opened", None)
+        if opened is not None:
+            opened.forgotten(self)
+
+    def __repr__(self) -> str:
+        return f"<quoit.aio.File {self._opened.plain.handle:#x}{' closed' if self.closed else ''}>"
+
+
+async def open_file(
+    path: str | bytes, flags: int = const.OPEN_READ, *, mode: int = 0o666, directory: File | None = None,
+    host: Host | None = None,
+) -> File:  # fmt: skip
+    """Opens a file, relative to a directory if one is given. flags: quoit.OPEN_*. It is the caller's to close.
+
+    Errors: quoit.Error with the errno of open(2). Cancelled, a file that was opened meanwhile is closed.
+    """
+    host = host or current()
+    host.check("open")
+    if directory is not None:
+        directory._check("open")
+    reply: Reply = host.reply()
+    given_up = False
+
+    def opened(outcome: Plain | Error) -> None:
+        if isinstance(outcome, Plain):
+            if given_up:
+                outcome.close()
+                return
+            reply.tell(_Opened(host, outcome))
+        else:
+            reply.tell(outcome)
+
+    inside = directory._opened.plain if directory is not None else None
+    asked = host.worker.open(path, flags, opened, mode=mode, directory=inside)
+    try:
+        return File(await reply.wait())
+    except asyncio.CancelledError:
+        given_up = True
+        if reply.outcome is None:
+            asked.cancel()
+        elif isinstance(reply.outcome, _Opened):
+            reply.outcome.drop()
+        raise
+
+
+async def offload(function: Function, *args: Argument, timeout: float = 0, host: Host | None = None) -> Any:
+    """Calls a native function on the blocking pool and gives what it returns; Python runs meanwhile.
+
+    Memory that is given for a pointer must not change until the call is over. timeout: seconds that it may wait for a
+    thread, 0 none; a call that runs is never cut short. Cancelled, one that runs goes on, unheard, and one that waits
+    is not made. Python functions go to asyncio.to_thread. Errors: quoit.Error, EAGAIN when the pool's queue is full,
+    ETIMEDOUT.
+    """
+    host = host or current()
+    host.check("offload")
+    reply = host.reply()
+    asked = host.worker.offload(function, args, lambda outcome: reply.tell((outcome,)), timeout=timeout)
+    try:
+        (outcome,) = await reply.wait()
+    except asyncio.CancelledError:
+        if reply.outcome is None:
+            asked.cancel()
+        raise
+    if isinstance(outcome, Error):
+        raise outcome
+    return outcome
