@@ -206,6 +206,11 @@ static void pipes_that_wait(void) {
             op_must(&pump, op_cancel(&pump, file, QUOIT_OP_WRITE, 0), 1);
         CHECK_EQ(op_must(&pump, op, round ? -ETIMEDOUT : -ECANCELED).value, 0);
     }
+    op = op_pipe(&pump, QUOIT_OP_WRITE, file, 16);
+    for (int i = 0; i < 3; i++)
+        pump_turn(&pump, 1000000);
+    op_must(&pump, op_close(&pump, file, 0), 0);
+    CHECK_EQ(op_must(&pump, op, -ECANCELED).value, 0);
     while (full) /* nothing of what was taken back is in it */
         for (ssize_t got = read(fd, back, sizeof back); got > 0; got--, full--)
             CHECK_EQ(back[got - 1], 'x');
