@@ -140,6 +140,13 @@ setup_tests() {
     setup_packages
 }
 
+# Guests with other kernels, which come from Debian's archive.
+setup_kernels() {
+    setup_need qemu-system-x86 setup_in_path qemu-system-x86_64
+    setup_need debian-archive-keyring test -s /usr/share/keyrings/debian-archive-keyring.gpg
+    setup_packages
+}
+
 # Formatters differ from version to version: the tree is formatted by Debian 12's.
 setup_has_clang_format() {
     clang-format --version | grep -q 'version 14\.'
@@ -265,6 +272,7 @@ setup() {
         native) setup_native ;;
         tests) setup_tests ;;
         lint) setup_lint ;;
+        kernels) setup_kernels ;;
         python) setup_python tools/requirements.txt ;;
         python-tests) setup_python tools/requirements-test.txt ;;
         go) setup_go ;;
