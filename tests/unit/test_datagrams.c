@@ -38,8 +38,10 @@ static void hear(qt_req *req, const qt_completion *c) {
     if (c->packet == NULL)
         return;
     heard.packet = *c->packet;
-    memcpy(heard.name, c->packet->name, c->packet->name_len < NAME_SIZE ? c->packet->name_len : NAME_SIZE);
-    memcpy(heard.payload, memory + c->packet->at, c->packet->len);
+    if (c->packet->name_len > 0)
+        memcpy(heard.name, c->packet->name, c->packet->name_len < NAME_SIZE ? c->packet->name_len : NAME_SIZE);
+    if (c->packet->len > 0)
+        memcpy(heard.payload, memory + c->packet->at, c->packet->len);
     if (c->flags & QT_CQ_BUFFER)
         rig->d->ops->buffer_add(rig->d, c->bid);
 }

@@ -34,7 +34,6 @@ typedef struct quoit_addr {
 /* Options of listen. */
 typedef struct quoit_listen_options {
     uint32_t struct_size;
-    /* QUOIT_LISTEN_* */
     uint32_t flags;
     /* Most streams of this listener at one time (0: no bound). While it is reached, connections wait in the backlog. */
     uint32_t streams_max;
