@@ -23,15 +23,16 @@ void qt_index_destroy(qt_index *index) {
 }
 
 static void grow(qt_index *index) {
-    uint32_t size = (index->mask + 1) * 2;
-    qt_link *old = index->buckets, *buckets = malloc(size * sizeof *buckets);
+    uint32_t count = index->mask + 1;
+    qt_link *old = index->buckets, *buckets = malloc(2 * count * sizeof *buckets);
     if (buckets == NULL)
         return;
-    for (uint32_t i = 0; i < size; i++)
+    for (uint32_t i = 0; i < count; i++) {
         qt_list_init(&buckets[i]);
-    uint32_t count = index->mask + 1;
+        qt_list_init(&buckets[count + i]);
+    }
     index->buckets = buckets;
-    index->mask = size - 1;
+    index->mask = 2 * count - 1;
     for (uint32_t i = 0; i < count; i++)
         while (!qt_list_empty(&old[i])) {
             qt_index_node *node = qt_container(old[i].next, qt_index_node, link);

@@ -3,6 +3,7 @@
 #include "channel.h"
 #include "object.h"
 
+#include <assert.h>
 #include <errno.h>
 
 /* Messages of one channel that are told before the next has its turn. */
@@ -167,6 +168,7 @@ void qt_channel_recv_end(qt_pending *p) {
 
 static void tell(qt_channel *c, const qt_words *words, bool end) {
     qt_pending *p = c->recv;
+    assert(p != NULL);
     quoit_event *event;
     if (p->flags & QUOIT_OPF_MULTI && !end) {
         event = qt_pending_event(p, words->word2);

@@ -2,6 +2,7 @@
 /* Trials that make a connection: accept on a listener of the lane, connect to one of the peer. */
 #include "torture.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -207,6 +208,7 @@ static void give_cut(struct lane *lane) {
 static void judge(struct lane *lane) {
     struct trial *trial = &lane->trial;
     struct op *op = trial->op, *cut = trial->cut_op;
+    assert(op != NULL);
     int64_t verdict = trial->cut == BY_DEADLINE ? -ETIMEDOUT : -ECANCELED;
     if (op->result != 0 && op->result != verdict)
         torture_fail(lane, "%s by %s ended with %s", subject_names[trial->subject], cut_names[trial->cut],
@@ -214,6 +216,7 @@ static void judge(struct lane *lane) {
     if (trial->subject == ACCEPT_MULTI && op->result == 0)
         torture_fail(lane, "a MULTI accept ended by itself");
     if (trial->cut == BY_CANCEL) {
+        assert(cut != NULL);
         bool won = op->result != 0;
         if (cut->result != 1 && (cut->result != -ENOENT || won))
             torture_fail(lane, "a cancel ended with %s, its op with %s",

@@ -2,6 +2,7 @@
 /* Trials on a connection: receives, sends and closes, each against a cut; then the connection's end. */
 #include "torture.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -195,6 +196,7 @@ static bool is_verdict(const struct lane *lane, int64_t result) {
 
 static void judge_cancel(struct lane *lane, bool cancelled) {
     struct trial *trial = &lane->trial;
+    assert(trial->cut_op != NULL);
     int64_t asked = trial->cut_op->result;
     bool gone = asked == -ENOENT || (trial->subject == CLOSE && asked == QUOIT_E_STALE);
     if (asked != 1 && (!gone || cancelled))
@@ -215,6 +217,7 @@ static void judge_close(struct lane *lane) {
 static void judge(struct lane *lane) {
     struct trial *trial = &lane->trial;
     struct op *op = trial->op;
+    assert(op != NULL);
     bool good = op->result >= 0;
     if (trial->cut == BY_CANCEL)
         judge_cancel(lane, op->result == -ECANCELED);

@@ -39,7 +39,8 @@ static void hear(qt_req *req, const qt_completion *c) {
         return;
     heard.packet = *c->packet;
     if (c->packet->name_len > 0)
-        memcpy(heard.name, c->packet->name, c->packet->name_len < NAME_SIZE ? c->packet->name_len : NAME_SIZE);
+        memcpy(heard.name, c->packet->name,
+               c->packet->name_len < NAME_SIZE ? c->packet->name_len : NAME_SIZE);
     if (c->packet->len > 0)
         memcpy(heard.payload, memory + c->packet->at, c->packet->len);
     if (c->flags & QT_CQ_BUFFER)
