@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* offload.c: native functions, described at run time, on the blocking pool. */
 #define _GNU_SOURCE
+#include "calls.h"
 #include "check.h"
 #include "groups.h"
 #include "ops.h"
@@ -14,23 +15,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
-
-static uint64_t op_call(struct pump *pump, uint64_t entry, uint32_t returns, uint32_t nargs,
-                        const uint8_t *types, const uint64_t *args) {
-    quoit_call call = {.struct_size = sizeof call,
-                       .nargs = nargs,
-                       .entry = entry,
-                       .types = (uintptr_t)types,
-                       .args = (uintptr_t)args,
-                       .return_type = returns};
-    quoit_op *op = op_new(pump, QUOIT_OP_OFFLOAD, 0);
-    uint64_t id = op->user_data;
-    op->flags = QUOIT_OPF_ARGS;
-    op->addr = (uintptr_t)&call;
-    op->len = sizeof call;
-    pump_submit(pump);
-    return id;
-}
 
 static uint64_t bits(double value) {
     uint64_t word;
@@ -204,16 +188,6 @@ static void runs_on_a_thread_of_the_pool(void) {
     pump_close(&pump);
 }
 
-static const uint8_t int_type[1] = {QUOIT_TYPE_I32};
-
-static atomic_int running;
-
-static uint32_t wait_for_byte(int32_t fd) {
-    char byte;
-    atomic_fetch_add(&running, 1);
-    return read(fd, &byte, 1) == 1 ? 42 : 0;
-}
-
 /* Calls that block hold no turn up: a thousand echoes go on meanwhile. */
 static void echoes_go_on(void) {
     struct pump pump;
@@ -223,9 +197,8 @@ static void echoes_go_on(void) {
     uint64_t calls[4];
     pump_open(&pump, NULL);
     CHECK_EQ(pipe2(pipes, O_CLOEXEC), 0);
-    uint64_t args[1] = {(uint64_t)pipes[0]};
     for (int i = 0; i < 4; i++)
-        calls[i] = op_call(&pump, (uintptr_t)wait_for_byte, QUOIT_TYPE_U32, 1, int_type, args);
+        calls[i] = op_wait_for_byte(&pump, pipes[0]);
     serve_echo(&pump, &addr);
     int fd = peer_connect(&addr);
     for (int i = 0; i < 1000; i++) {
@@ -237,7 +210,7 @@ static void echoes_go_on(void) {
         CHECK(!op_ended(&pump, calls[i]));
     CHECK_EQ(write(pipes[1], "xxxx", 4), 4);
     for (int i = 0; i < 4; i++)
-        CHECK_EQ(op_must(&pump, calls[i], 0).value, 42);
+        CHECK_EQ(op_must(&pump, calls[i], 0).value, 7);
     close(pipes[0]);
     close(pipes[1]);
     pump_close(&pump);
@@ -258,9 +231,8 @@ static void full_queue(void) {
     uint64_t calls[12];
     pump_open_in(&pump, runtime, NULL);
     CHECK_EQ(pipe2(pipes, O_CLOEXEC), 0);
-    uint64_t args[1] = {(uint64_t)pipes[0]};
     for (int i = 0; i < 12; i++)
-        calls[i] = op_call(&pump, (uintptr_t)wait_for_byte, QUOIT_TYPE_U32, 1, int_type, args);
+        calls[i] = op_wait_for_byte(&pump, pipes[0]);
     /* One runs and four wait at most; which of the twelve depends on when the thread comes. */
     PUMP_UNTIL(&pump, ended_calls(&pump, calls, 12) >= 7);
     int refused = ended_calls(&pump, calls, 12);
@@ -302,9 +274,8 @@ static void stop_waits_for_running_calls(void) {
     int pipes[2];
     pump_open(&pump, NULL);
     CHECK_EQ(pipe2(pipes, O_CLOEXEC), 0);
-    uint64_t args[1] = {(uint64_t)pipes[0]};
-    uint64_t call = op_call(&pump, (uintptr_t)wait_for_byte, QUOIT_TYPE_U32, 1, int_type, args);
-    PUMP_POLL(&pump, atomic_load(&running) == 1);
+    uint64_t call = op_wait_for_byte(&pump, pipes[0]);
+    PUMP_POLL(&pump, waits_begun() == 1);
     CHECK_EQ(quoit_stop(pump.handle), QUOIT_OK);
     for (int i = 0; i < 5; i++) {
         pump_turn(&pump, 1000000);

@@ -8,6 +8,7 @@
  *   after    the op's event was told: the cancel ends with -ENOENT, and nothing else happens
  */
 #define _GNU_SOURCE
+#include "calls.h"
 #include "check.h"
 #include "groups.h"
 #include "ops.h"
@@ -16,7 +17,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -203,32 +203,6 @@ static void accept_against_cancel(void) {
     pump_close(&pump);
 }
 
-static atomic_int running;
-
-static uint32_t wait_for_byte(int32_t fd) {
-    char byte;
-    atomic_fetch_add(&running, 1);
-    return read(fd, &byte, 1) == 1 ? 7 : 0;
-}
-
-static uint64_t op_wait_for_byte(struct pump *pump, int fd) {
-    static const uint8_t types[1] = {QUOIT_TYPE_I32};
-    uint64_t argument = (uint64_t)fd;
-    quoit_call call = {.struct_size = sizeof call,
-                       .nargs = 1,
-                       .entry = (uintptr_t)wait_for_byte,
-                       .types = (uintptr_t)types,
-                       .args = (uintptr_t)&argument,
-                       .return_type = QUOIT_TYPE_U32};
-    quoit_op *op = op_new(pump, QUOIT_OP_OFFLOAD, 0);
-    op->flags = QUOIT_OPF_ARGS;
-    op->addr = (uintptr_t)&call;
-    op->len = sizeof call;
-    uint64_t id = op->user_data;
-    pump_submit(pump);
-    return id;
-}
-
 /* One thread, kept busy by a first call: the second waits in the queue, or runs, or is done. */
 static void offload_against_cancel(void) {
     struct pump pump;
@@ -240,9 +214,9 @@ static void offload_against_cancel(void) {
     CHECK_EQ(pipe2(pipes, O_CLOEXEC), 0);
     for (int i = 0; i < TRIES; i++) {
         enum moment moment = (enum moment)(i % 3);
-        int before = atomic_load(&running);
+        int before = waits_begun();
         uint64_t first = op_wait_for_byte(&pump, pipes[0]), call = first;
-        PUMP_POLL(&pump, atomic_load(&running) > before);
+        PUMP_POLL(&pump, waits_begun() > before);
         if (moment == BEFORE)
             call = op_wait_for_byte(&pump, pipes[0]);
         if (moment == AFTER) {

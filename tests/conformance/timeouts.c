@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* timeouts.c: timeout_ns on each kind of op: it ends with -ETIMEDOUT, not early, and nothing is lost. */
 #define _GNU_SOURCE
+#include "calls.h"
 #include "check.h"
 #include "groups.h"
 #include "ops.h"
@@ -9,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -172,33 +172,6 @@ static void timer_times_out(void) {
     pump_close(&pump);
 }
 
-static atomic_int calls;
-
-static uint32_t wait_for_byte(int32_t fd) {
-    char byte;
-    atomic_fetch_add(&calls, 1);
-    return read(fd, &byte, 1) == 1 ? 7 : 0;
-}
-
-static uint64_t op_wait_for_byte(struct pump *pump, int fd, uint64_t timeout_ns) {
-    static const uint8_t types[1] = {QUOIT_TYPE_I32};
-    uint64_t argument = (uint64_t)fd;
-    quoit_call call = {.struct_size = sizeof call,
-                       .nargs = 1,
-                       .entry = (uintptr_t)wait_for_byte,
-                       .types = (uintptr_t)types,
-                       .args = (uintptr_t)&argument,
-                       .return_type = QUOIT_TYPE_U32};
-    quoit_op *op = op_new(pump, QUOIT_OP_OFFLOAD, 0);
-    op->flags = QUOIT_OPF_ARGS;
-    op->addr = (uintptr_t)&call;
-    op->len = sizeof call;
-    op->timeout_ns = timeout_ns;
-    uint64_t id = op->user_data;
-    pump_submit(pump);
-    return id;
-}
-
 /* One that waits in the queue is never begun; one that runs ends when it ends. */
 static void offload_times_out(void) {
     struct pump pump;
@@ -207,16 +180,17 @@ static void offload_times_out(void) {
     quoit_runtime *runtime = runtime_open(&options);
     pump_open_in(&pump, runtime, NULL);
     CHECK_EQ(pipe2(pipes, O_CLOEXEC), 0);
-    uint64_t runs = op_wait_for_byte(&pump, pipes[0], 10 * SOON);
-    PUMP_POLL(&pump, atomic_load(&calls) == 1);
-    uint64_t waits = op_wait_for_byte(&pump, pipes[0], SOON);
+    uint64_t runs = limit(&pump, op_new_wait_for_byte(&pump, pipes[0])->user_data, 10 * SOON);
+    pump_submit(&pump);
+    PUMP_POLL(&pump, waits_begun() == 1);
+    uint64_t waits = limit(&pump, op_new_wait_for_byte(&pump, pipes[0])->user_data, SOON);
     op_must(&pump, waits, -ETIMEDOUT);
     op_must(&pump, op_timer(&pump, 10 * SOON, 0, 0), 1); /* the running one is late now, too */
     CHECK(!op_ended(&pump, runs));
     CHECK_EQ(write(pipes[1], "x", 1), 1);
     quoit_event event = op_finish(&pump, runs);
     CHECK(event.result == 0 ? event.value == 7 : event.result == -ETIMEDOUT);
-    CHECK_EQ(atomic_load(&calls), 1);
+    CHECK_EQ(waits_begun(), 1);
     close(pipes[0]);
     close(pipes[1]);
     pump_close(&pump);
