@@ -81,7 +81,8 @@ static const field quoit_bind_options_fields[] = {
 };
 
 static const field quoit_packet_info_fields[] = {
-    ONE(quoit_packet_info, struct_size), ONE(quoit_packet_info, flags), ONE(quoit_packet_info, source),
+    ONE(quoit_packet_info, struct_size), ONE(quoit_packet_info, flags), ONE(quoit_packet_info, reserved),
+    ONE(quoit_packet_info, source),
 };
 
 static const field quoit_op_fields[] = {

@@ -11,7 +11,7 @@
 #define QT_WORKER_OPTIONS_V1 112
 #define QT_LISTEN_OPTIONS_V1 24
 #define QT_BIND_OPTIONS_V1 144
-#define QT_PACKET_INFO_V1 136
+#define QT_PACKET_INFO_V1 144
 #define QT_CALL_V1 40
 
 #define QT_STRUCT_SIZE_BAD (-20002) /* QUOIT_E_STRUCT_SIZE: base knows no public header */

@@ -109,6 +109,8 @@ static quoit_status read_info(qt_worker *w, const quoit_op *op, const qt_datagra
         return status;
     if (info.flags != 0)
         return QUOIT_E_FLAGS;
+    if (info.reserved != 0)
+        return QUOIT_E_FIELD;
     uint16_t family = d->family == AF_INET6 ? QUOIT_FAMILY_V6 : QUOIT_FAMILY_V4;
     const quoit_addr *source = &info.source;
     bool none = source->family == 0 && source->len == 0;

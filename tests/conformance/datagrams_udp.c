@@ -226,7 +226,11 @@ static void wrong_info(void) {
     CHECK_EQ(op_must(&pump, send_with_info(&pump, socket, &here, &info), QUOIT_E_FLAGS).aux,
              QUOIT_FIELD_OFFSET);
     info = good;
-    info.struct_size = 135;
+    info.reserved = 1;
+    CHECK_EQ(op_must(&pump, send_with_info(&pump, socket, &here, &info), QUOIT_E_FIELD).aux,
+             QUOIT_FIELD_OFFSET);
+    info = good;
+    info.struct_size = 143;
     CHECK_EQ(op_must(&pump, send_with_info(&pump, socket, &here, &info), QUOIT_E_STRUCT_SIZE).aux,
              QUOIT_FIELD_OFFSET);
     info = good;

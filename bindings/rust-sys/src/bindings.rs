@@ -351,6 +351,7 @@ pub struct quoit_bind_options {
 pub struct quoit_packet_info {
     pub struct_size: u32,
     pub flags: u32,
+    pub reserved: u64,
     pub source: quoit_addr,
 }
 extern "C" {

@@ -63,7 +63,7 @@ layouts! {
     }
     quoit_listen_options, 24, { struct_size: 0, flags: 4, streams_max: 8, skew_percent: 12, reserved: 16 }
     quoit_bind_options, 144, { struct_size: 0, flags: 4, reserved: 8, peer: 16 }
-    quoit_packet_info, 136, { struct_size: 0, flags: 4, source: 8 }
+    quoit_packet_info, 144, { struct_size: 0, flags: 4, reserved: 8, source: 16 }
     quoit_call, 40, {
         struct_size: 0, nargs: 4, entry: 8, types: 16, args: 24, return_type: 32, flags: 36,
     }

@@ -90,6 +90,7 @@ typedef struct quoit_bind_options {
 typedef struct quoit_packet_info {
     uint32_t struct_size;
     uint32_t flags;
+    uint64_t reserved;
     quoit_addr source;
 } quoit_packet_info;
 
