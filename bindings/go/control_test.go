@@ -5,9 +5,10 @@ package quoit
 import (
 	"errors"
 	"io"
-	"net"
 	"syscall"
 	"testing"
+
+	"quoit/internal/testkit"
 )
 
 // While a listener is paused connections wait in the backlog; resuming brings them, also when it comes at once.
@@ -69,32 +70,9 @@ func TestCloseRead(t *testing.T) {
 	})
 }
 
-// fullListener is an address where connecting neither succeeds nor fails: its backlog is full and nobody accepts.
-func fullListener(t *testing.T) string {
-	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { syscall.Close(fd) })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Listen(fd, 0); err != nil {
-		t.Fatal(err)
-	}
-	name, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: name.(*syscall.SockaddrInet4).Port}).String()
-	dial(t, addr)
-	return addr
-}
-
 func TestDialCancel(t *testing.T) {
 	each(t, func(t *testing.T, rt *Runtime) {
-		full := fullListener(t)
+		full := testkit.FullListener(t)
 		h := &echoHandler{}
 		w := run(t, rt, WorkerOptions{}, h)
 		var got error

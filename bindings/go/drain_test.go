@@ -33,12 +33,19 @@ func echoOf(t *testing.T, c net.Conn, text string) {
 	}
 }
 
+// serving is a worker with one connection that has been used.
+func serving(t *testing.T, rt *Runtime) (*drained, *running, net.Conn) {
+	t.Helper()
+	h := &drained{}
+	w := run(t, rt, WorkerOptions{}, h)
+	c := dial(t, w.listen("127.0.0.1:0", h))
+	echoOf(t, c, "one")
+	return h, w, c
+}
+
 func TestDrain(t *testing.T) {
 	each(t, func(t *testing.T, rt *Runtime) {
-		h := &drained{}
-		w := run(t, rt, WorkerOptions{}, h)
-		c := dial(t, w.listen("127.0.0.1:0", h))
-		echoOf(t, c, "one")
+		h, w, c := serving(t, rt)
 		w.Drain(time.Hour)
 		echoOf(t, c, "two")
 		c.Close()
@@ -54,10 +61,7 @@ func TestDrain(t *testing.T) {
 
 func TestDrainWithoutTime(t *testing.T) {
 	each(t, func(t *testing.T, rt *Runtime) {
-		h := &drained{}
-		w := run(t, rt, WorkerOptions{}, h)
-		c := dial(t, w.listen("127.0.0.1:0", h))
-		echoOf(t, c, "one")
+		h, w, c := serving(t, rt)
 		w.Drain(20 * time.Millisecond)
 		if err := w.wait(); err != nil {
 			t.Error(err)

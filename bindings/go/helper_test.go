@@ -7,48 +7,26 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand"
 	"net"
-	"os"
 	"testing"
 	"time"
+
+	"quoit/internal/testkit"
 )
 
-// patience bounds every wait of the tests; none of them waits that long when all is well.
-const patience = 60 * time.Second
+const patience = testkit.Patience
 
-// each runs a test on every driver that this machine has, or on the one that QUOIT_DRIVER forces, and checks that it
-// is the one that runs.
+var pattern = testkit.Pattern
+
+// each runs a test on every driver that this machine has, or on the one that QUOIT_DRIVER forces.
 func each(t *testing.T, body func(t *testing.T, rt *Runtime)) {
-	drivers := []Driver{DriverURingDefer, DriverURingCoop, DriverURingPlain, DriverEpoll}
-	forced := os.Getenv("QUOIT_DRIVER")
-	if forced != "" {
-		driver, err := ParseDriver(forced)
+	testkit.EachDriver(t, func(name string) (*Runtime, error) {
+		driver, err := ParseDriver(name)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		drivers = []Driver{driver}
-	}
-	for _, driver := range drivers {
-		t.Run(driver.String(), func(t *testing.T) {
-			rt, err := NewRuntime(RuntimeOptions{Driver: driver})
-			if err != nil && forced == "" {
-				t.Skip("this machine does not have it: ", err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if ran := rt.Driver(); ran != driver && driver != DriverURing && driver != DriverAuto {
-				t.Fatalf("asked for %v, got %v", driver, ran)
-			}
-			t.Cleanup(func() {
-				if err := rt.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			body(t, rt)
-		})
-	}
+		return NewRuntime(RuntimeOptions{Driver: driver})
+	}, body)
 }
 
 // running is a worker inside Run.
@@ -183,22 +161,6 @@ func dial(t testing.TB, addr string) net.Conn {
 	t.Cleanup(func() { c.Close() })
 	return c
 }
-
-// pattern is n bytes that differ with the seed and from one place to the next.
-func pattern(n int, seed int64) []byte {
-	p := make([]byte, n)
-	for begin := int(seed*7919) % len(noise); n > 0; begin = 0 {
-		n -= copy(p[len(p)-n:], noise[begin:])
-	}
-	return p
-}
-
-// noise has a prime length, so that no buffer size divides it.
-var noise = func() []byte {
-	p := make([]byte, 65521)
-	rand.New(rand.NewSource(1)).Read(p)
-	return p
-}()
 
 // roundTrip sends bytes and reads as many back, both at the same time.
 func roundTrip(c net.Conn, sent []byte) error {

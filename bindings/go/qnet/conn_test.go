@@ -259,11 +259,7 @@ func TestCloseRead(t *testing.T) {
 func TestReset(t *testing.T) {
 	each(t, func(t *testing.T, rt *quoit.Runtime) {
 		n := open(t, rt, Options{})
-		ln, err := n.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
+		ln := listen(t, n)
 		peer, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
 			t.Fatal(err)

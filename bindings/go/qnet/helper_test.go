@@ -4,52 +4,33 @@ package qnet
 
 import (
 	"fmt"
-	"math/rand"
+	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"quoit"
+	"quoit/internal/testkit"
 )
 
-// patience bounds every wait of the tests; none of them waits that long when all is well.
-const patience = 60 * time.Second
+const patience = testkit.Patience
 
-// each runs a test on every driver that this machine has, or on the one that QUOIT_DRIVER forces, and checks that it
-// is the one that runs.
+var (
+	pattern    = testkit.Pattern
+	within     = testkit.Within
+	eventually = testkit.Eventually
+)
+
+// each runs a test on every driver that this machine has, or on the one that QUOIT_DRIVER forces.
 func each(t *testing.T, body func(t *testing.T, rt *quoit.Runtime)) {
-	drivers := []quoit.Driver{quoit.DriverURingDefer, quoit.DriverURingCoop, quoit.DriverURingPlain, quoit.DriverEpoll}
-	forced := os.Getenv("QUOIT_DRIVER")
-	if forced != "" {
-		driver, err := quoit.ParseDriver(forced)
+	testkit.EachDriver(t, func(name string) (*quoit.Runtime, error) {
+		driver, err := quoit.ParseDriver(name)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		drivers = []quoit.Driver{driver}
-	}
-	for _, driver := range drivers {
-		t.Run(driver.String(), func(t *testing.T) {
-			rt, err := quoit.NewRuntime(quoit.RuntimeOptions{Driver: driver})
-			if err != nil && forced == "" {
-				t.Skip("this machine does not have it: ", err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if ran := rt.Driver(); ran != driver && driver != quoit.DriverURing && driver != quoit.DriverAuto {
-				t.Fatalf("asked for %v, got %v", driver, ran)
-			}
-			t.Cleanup(func() {
-				if err := rt.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			body(t, rt)
-		})
-	}
+		return quoit.NewRuntime(quoit.RuntimeOptions{Driver: driver})
+	}, body)
 }
 
 // open makes a Net, which must end without an error when the test ends.
@@ -80,6 +61,28 @@ func everyPlace(t *testing.T, body func(t *testing.T, network, address string)) 
 			network, address := place(t)
 			body(t, network, address)
 		})
+	}
+}
+
+// listen listens at a free TCP port until the test ends.
+func listen(t *testing.T, n *Net) *Listener {
+	t.Helper()
+	ln, err := n.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return ln.(*Listener)
+}
+
+// echo sends back what comes over each connection, until the listener is closed.
+func echo(ln net.Listener) {
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		go func() { io.Copy(c, c); c.Close() }()
 	}
 }
 
@@ -116,47 +119,5 @@ func connect(t *testing.T, n *Net, network, address string) (client, server *Con
 	})
 	return client, server
 }
-
-// within fails the test if f does not return in time.
-func within(t *testing.T, what string, f func()) {
-	t.Helper()
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		f()
-	}()
-	select {
-	case <-over:
-	case <-time.After(patience):
-		t.Fatal("in vain waited for: ", what)
-	}
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); {
-		if time.Now().After(deadline) {
-			t.Fatal("in vain waited for: ", what)
-		}
-		time.Sleep(time.Millisecond) // between looks, not instead of them
-	}
-}
-
-// pattern is n bytes that differ with the seed and from one place to the next.
-func pattern(n int, seed int64) []byte {
-	p := make([]byte, n)
-	for begin := int(seed*7919) % len(noise); n > 0; begin = 0 {
-		n -= copy(p[len(p)-n:], noise[begin:])
-	}
-	return p
-}
-
-// noise has a prime length, so that no buffer size divides it.
-var noise = func() []byte {
-	p := make([]byte, 65521)
-	rand.New(rand.NewSource(1)).Read(p)
-	return p
-}()
 
 func abstract(t *testing.T) string { return fmt.Sprint("@quoit-qnet-", syscall.Getpid(), t.Name()) }

@@ -20,10 +20,7 @@ import (
 // serveHTTP runs an http.Server over a listener of n, until the test ends.
 func serveHTTP(t *testing.T, n *Net, secure bool) *httptest.Server {
 	t.Helper()
-	ln, err := n.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := listen(t, n)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {
 		all, err := io.ReadAll(r.Body)
@@ -146,10 +143,7 @@ func TestHTTP(t *testing.T) {
 func TestHTTPTimeouts(t *testing.T) {
 	each(t, func(t *testing.T, rt *quoit.Runtime) {
 		n := open(t, rt, Options{})
-		ln, err := n.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		ln := listen(t, n)
 		began, goOn := make(chan struct{}), make(chan struct{})
 		server := &http.Server{
 			ReadHeaderTimeout: 20 * time.Millisecond,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"quoit"
+	"quoit/internal/testkit"
 )
 
 // Addresses are those of package net, seen from both ends.
@@ -62,11 +63,7 @@ func TestAddresses(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	each(t, func(t *testing.T, rt *quoit.Runtime) {
 		n := open(t, rt, Options{})
-		taken, err := n.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer taken.Close()
+		taken := listen(t, n)
 		gone, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -109,12 +106,7 @@ func TestRefusals(t *testing.T) {
 func TestAcceptQueue(t *testing.T) {
 	each(t, func(t *testing.T, rt *quoit.Runtime) {
 		n := open(t, rt, Options{AcceptQueue: 4})
-		made, err := n.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer made.Close()
-		ln := made.(*Listener)
+		ln := listen(t, n)
 		// Connect until a few in a row are not accepted although the worker has had its ticks.
 		tick := func() {
 			over := make(chan struct{})
@@ -173,11 +165,7 @@ func TestAcceptQueue(t *testing.T) {
 func TestAcceptEnds(t *testing.T) {
 	each(t, func(t *testing.T, rt *quoit.Runtime) {
 		n := open(t, rt, Options{})
-		made, err := n.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ln := made.(*Listener)
+		ln := listen(t, n)
 		ends := make(chan error, 1)
 		accept := func() { _, err := ln.Accept(); ends <- err }
 		ln.SetDeadline(time.Now().Add(20 * time.Millisecond))
@@ -230,20 +218,8 @@ func TestAcceptEnds(t *testing.T) {
 func TestManyWorkers(t *testing.T) {
 	each(t, func(t *testing.T, rt *quoit.Runtime) {
 		n := open(t, rt, Options{Workers: 3})
-		ln, err := n.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		go func() {
-			for {
-				c, err := ln.Accept()
-				if err != nil {
-					return
-				}
-				go func() { io.Copy(c, c); c.Close() }()
-			}
-		}()
+		ln := listen(t, n)
+		go echo(ln)
 		var group sync.WaitGroup
 		for i := 0; i < 30; i++ {
 			group.Add(1)
@@ -279,37 +255,10 @@ func TestManyWorkers(t *testing.T) {
 	})
 }
 
-// fullListener is an address where connecting neither succeeds nor fails: its backlog is full and nobody accepts.
-func fullListener(t *testing.T) string {
-	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { syscall.Close(fd) })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Listen(fd, 0); err != nil {
-		t.Fatal(err)
-	}
-	name, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: name.(*syscall.SockaddrInet4).Port}).String()
-	c, err := net.DialTimeout("tcp", addr, patience)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	return addr
-}
-
 func TestDialEnds(t *testing.T) {
 	each(t, func(t *testing.T, rt *quoit.Runtime) {
 		n := open(t, rt, Options{})
-		full := fullListener(t)
+		full := testkit.FullListener(t)
 		_, err := n.DialTimeout("tcp", full, 20*time.Millisecond)
 		var timeout net.Error
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &timeout) || !timeout.Timeout() {
@@ -332,19 +281,8 @@ func TestDialEnds(t *testing.T) {
 		eventually(t, "nothing left behind", func() bool { return w.Stats().OpsLive == 0 })
 
 		// The end of the context after the dial does not touch the connection; one that comes at the same time leaves nothing.
-		ln, err := n.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			for {
-				c, err := ln.Accept()
-				if err != nil {
-					return
-				}
-				go func() { io.Copy(c, c); c.Close() }()
-			}
-		}()
+		ln := listen(t, n)
+		go echo(ln)
 		for i := 0; i < 50; i++ {
 			ctx, cancel := context.WithCancel(context.Background())
 			go cancel()

@@ -56,10 +56,7 @@ func TestNetClose(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer outside.Close()
-		ln, err := n.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		ln := listen(t, n)
 		dialled, err := n.DialTimeout("tcp", outside.Addr().String(), patience)
 		if err != nil {
 			t.Fatal(err)
@@ -100,10 +97,7 @@ func TestNetClose(t *testing.T) {
 func TestShutdown(t *testing.T) {
 	each(t, func(t *testing.T, rt *quoit.Runtime) {
 		n := open(t, rt, Options{WriteBuffer: 1 << 20})
-		ln, err := n.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		ln := listen(t, n)
 		sent := pattern(1<<20, 5)
 		peer, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
@@ -141,10 +135,7 @@ func TestShutdown(t *testing.T) {
 func TestShutdownLate(t *testing.T) {
 	each(t, func(t *testing.T, rt *quoit.Runtime) {
 		n := open(t, rt, Options{Workers: 2, Worker: quoit.WorkerOptions{CloseTimeoutNs: uint64(time.Hour)}})
-		ln, err := n.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		ln := listen(t, n)
 		peer, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
 			t.Fatal(err)
