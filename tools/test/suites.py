@@ -164,6 +164,10 @@ def rust() -> Iterator[Suite]:
             yield Suite(name, "rust", [command], outcome.read_cargo, cwd=folder, timeout=900)
 
 
+def readme() -> Iterator[Suite]:
+    yield Suite("readme", "all", [[PYTHON, "tests/readme/check.py"]], timeout=900)
+
+
 def abi() -> Iterator[Suite]:
     if (ROOT / "tools/abi/gate").is_file():
         yield Suite("abi", "all", [[PYTHON, "tools/abi/gate"]], outcome.read_abi, timeout=1200, slow=True)
@@ -171,7 +175,7 @@ def abi() -> Iterator[Suite]:
 
 def all_suites() -> list[Suite]:
     found = [*checks(), *model(), *unit("dev"), *conformance("dev"), *matrix(), *torture(), *churn(), *drain()]
-    found += [*pytest("python", "bindings/python/tests", "python"), *go(), *rust()]
+    found += [*pytest("python", "bindings/python/tests", "python"), *go(), *rust(), *readme()]
     found += [*pytest("cross", "tests/cross", "all", slow=True), *abi()]
     for preset, sanitizer in SANITIZERS.items():
         for suite in (*unit(preset), *conformance(preset)):

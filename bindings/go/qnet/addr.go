@@ -63,7 +63,7 @@ func resolve(ctx context.Context, network, address, empty string, networks map[s
 	if host == "" {
 		host = empty
 	}
-	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	ips, err := lookup(ctx, host)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +82,14 @@ func resolve(ctx context.Context, network, address, empty string, networks map[s
 		return found, nil
 	}
 	return nil, &net.AddrError{Err: "no suitable address found", Addr: host}
+}
+
+// lookup asks nobody for localhost: it is the loopback (RFC 6761 section 6.3), also where no hosts file says so.
+func lookup(ctx context.Context, host string) ([]net.IPAddr, error) {
+	if strings.EqualFold(host, "localhost") {
+		return []net.IPAddr{{IP: net.IPv4(127, 0, 0, 1)}, {IP: net.IPv6loopback}}, nil
+	}
+	return net.DefaultResolver.LookupIPAddr(ctx, host)
 }
 
 // scope is a zone as quoit reads it, by number.
