@@ -54,7 +54,7 @@ def test_receive_cancelled_as_the_bytes_come(run: Runner) -> None:
         async with pair() as (here, there):
             task = asyncio.create_task(here.recv())
             await asyncio.sleep(0)
-            inlet = here._inlet
+            inlet = here._resource
             original = inlet.got.__func__  # type: ignore[attr-defined]
 
             class Both(type(inlet)):  # type: ignore[misc]
@@ -211,7 +211,7 @@ def test_close_given_up_is_an_abort(run: Runner) -> None:
             client.sendall(b"unread")
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(stream.aclose(), 0.02)
-            await until(lambda: stream._inlet.closed)
+            await until(lambda: stream._resource.closed)
 
     run(main)
 

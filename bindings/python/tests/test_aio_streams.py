@@ -59,7 +59,7 @@ def test_ways_to_receive(run: Runner) -> None:
             assert await here.recv_exactly(0) == b""
             line = asyncio.create_task(here.recv_until(b"\r\n"))
             await there.send_all(b"ld\r")
-            await until(lambda: here._inlet.buffer == b"rld\r")
+            await until(lambda: here._resource.buffer == b"rld\r")
             await there.send_all(b"\nrest")
             assert await line == b"rld\r\n"
             with pytest.raises(aio.TooLong):
@@ -108,7 +108,7 @@ def test_send_waits_while_too_much_is_owed(run: Runner) -> None:
                     most = max(most, stream.bytes_queued)
 
             sending = asyncio.create_task(send())
-            await until(lambda: stream._inlet.senders)
+            await until(lambda: stream._resource.senders)
             assert SEND_ABOVE < stream.bytes_queued <= most <= SEND_ABOVE + len(piece)
             await cancelled(sending)
             assert sent == stream.bytes_sent + stream.bytes_queued
@@ -142,11 +142,11 @@ def test_nobody_reads(run: Runner) -> None:
     async def main() -> None:
         async with beside() as (stream, client):
             sender = thread(lambda: client.sendall(data))
-            await until(lambda: len(stream._inlet.buffer) > PAUSE_ABOVE)
+            await until(lambda: len(stream._resource.buffer) > PAUSE_ABOVE)
             ticks = aio.current().worker.tick
             await until(lambda: aio.current().worker.tick > ticks + 20)
             # What the library had received already is told; a batch is 256 buffers of 2 KiB.
-            assert len(stream._inlet.buffer) <= PAUSE_ABOVE + 256 * 2048
+            assert len(stream._resource.buffer) <= PAUSE_ABOVE + 256 * 2048
             assert sender.is_alive()
             assert await stream.recv(1000) == data[:1000]
             assert await stream.recv_exactly(2_000_000) == data[1000:2_001_000]
@@ -163,7 +163,7 @@ def test_reset(run: Runner) -> None:
     async def main() -> None:
         async with beside() as (stream, client):
             client.sendall(b"last words")
-            await until(lambda: stream._inlet.buffer)
+            await until(lambda: stream._resource.buffer)
             waiting = asyncio.create_task(stream.recv_exactly(100))
             await asyncio.sleep(0)
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -208,7 +208,7 @@ def test_more_streams_than_the_program_takes(run: Runner) -> None:
             clients = [dial(listener.address) for _ in range(count)]
             for number, client in enumerate(clients):
                 client.sendall(b"%4d" % number)
-            door = listener._door
+            door = listener._resource
             await until(lambda: len(door.waiting) >= WAITING_MAX and not door.armed)
             seen = set()
             async for stream in listener:

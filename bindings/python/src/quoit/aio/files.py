@@ -2,8 +2,7 @@
 """Files and native calls that are awaited."""
 
 import asyncio
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from .. import const
 from ..batch import Buffer
@@ -11,55 +10,56 @@ from ..errors import Error
 from ..files import File as Plain
 from ..offload import Argument, Function
 from ..streams import Lent
-from .host import Host, Reply, Resource, current
+from .host import Host, current
+from .resource import Held, Resource
 from .streams import BORROW_FROM
 
 
 class _Opened(Resource):
     """What the worker tells of a file."""
 
+    __slots__ = ("error", "plain")
+
+    shown = "File"
+
     def __init__(self, host: Host, plain: Plain) -> None:
-        super().__init__(host)
+        super().__init__(host, plain.handle)
         self.plain = plain
+        self.error: Error | None = None
 
     def drop(self) -> None:
         if not self.ending:
-            self.plain.close()
-            self.gone()
+            self.ending = True
+            if not self.host.worker.finished:
+                self.plain.close(self.shut)
+
+    def shut(self, outcome: int | Error) -> None:
+        self.error = outcome if isinstance(outcome, Error) else None
+        self.gone()
 
     def gone(self) -> None:
         super().gone()
         # It is this object that warns of a file that was not closed.
         self.plain._open = False
 
-    def __repr__(self) -> str:
-        return f"<quoit.aio.File {self.plain.handle:#x}>"
 
-
-class File:
+class File(Held[_Opened]):
     """An open file or directory. It has no cursor: each read and write names its position, in bytes.
 
     Use it as an async context manager, or close it; else a ResourceWarning tells. Errors: quoit.Error with the
     system's errno; QUOIT_E_CLOSED after the close.
     """
 
-    __slots__ = ("__weakref__", "_opened")
-
-    def __init__(self, opened: _Opened) -> None:
-        self._opened = opened
+    __slots__ = ()
 
     @property
     def size(self) -> int:
         """Bytes in the file now."""
         self._check("size")
-        return self._opened.plain.size
-
-    @property
-    def closed(self) -> bool:
-        return self._opened.ending
+        return self._resource.plain.size
 
     def _check(self, operation: str) -> None:
-        if self._opened.ending:
+        if self._resource.ending:
             raise Error(const.E_CLOSED, operation)
 
     async def read(self, position: int, count: int) -> bytes:
@@ -79,9 +79,9 @@ class File:
 
     async def _piece(self, position: int, count: int) -> bytes:
         self._check("read")
-        reply = self._opened.host.reply()
+        reply = self._resource.host.reply()
         # The bytes are lent until the next turn, so they are copied as they are told.
-        self._opened.plain.read(position, count, lambda got: reply.tell(bytes(got) if isinstance(got, Lent) else got))
+        self._resource.plain.read(position, count, lambda got: reply.tell(bytes(got) if isinstance(got, Lent) else got))
         data: bytes = await reply.wait()
         return data
 
@@ -91,54 +91,25 @@ class File:
         Cancelled it waits for the write, and the CancelledError's attribute `sent` is how many bytes were written.
         """
         self._check("write")
-        reply = self._opened.host.reply()
-        worker, handle = self._opened.host.worker, self._opened.plain.handle
+        reply = self._resource.host.reply()
+        worker, handle = self._resource.host.worker, self._resource.plain.handle
         borrow = memoryview(data).nbytes >= BORROW_FROM
-        token = self._opened.plain.write(data, position, reply.tell, borrow=borrow)
+        token = self._resource.plain.write(data, position, reply.tell, borrow=borrow)
         count: int = await reply.settle(lambda: worker.cancel(handle, const.OP_WRITE, token))
         return count
 
     async def fsync(self, *, data_only: bool = False) -> None:
         """Waits until the file, or its data alone, is on the disk."""
         self._check("fsync")
-        reply = self._opened.host.reply()
-        self._opened.plain.fsync(reply.tell, data_only=data_only)
+        reply = self._resource.host.reply()
+        self._resource.plain.fsync(reply.tell, data_only=data_only)
         await reply.wait()
-
-    def close(self) -> None:
-        """Closes the file without waiting for it. Twice is nothing."""
-        self._opened.drop()
 
     async def aclose(self) -> None:
-        """Closes the file, and waits until it is."""
-        opened = self._opened
-        if opened.ending:
-            return
-        opened.ending = True
-        reply = opened.host.reply()
-
-        def shut(outcome: int | Error) -> None:
-            opened.gone()
-            reply.tell(outcome)
-
-        opened.plain.close(shut)
-        await reply.wait()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    def __del__(self) -> None:
-        opened = getattr(self, "_opened", None)
-        if opened is not None:
-            opened.forgotten(self)
-
-    def __repr__(self) -> str:
-        return f"<quoit.aio.File {self._opened.plain.handle:#x}{' closed' if self.closed else ''}>"
+        """Closes the file, and waits until it is. Errors: that of close(2)."""
+        await super().aclose()
+        if self._resource.error is not None:
+            raise self._resource.error
 
 
 async def open_file(
@@ -153,29 +124,17 @@ async def open_file(
     host.check("open")
     if directory is not None:
         directory._check("open")
-    reply: Reply = host.reply()
-    given_up = False
+    making = host.making(_Opened)
 
     def opened(outcome: Plain | Error) -> None:
         if isinstance(outcome, Plain):
-            if given_up:
-                outcome.close()
-                return
-            reply.tell(_Opened(host, outcome))
+            making.made(_Opened(host, outcome))
         else:
-            reply.tell(outcome)
+            making.tell(outcome)
 
-    inside = directory._opened.plain if directory is not None else None
+    inside = directory._resource.plain if directory is not None else None
     asked = host.worker.open(path, flags, opened, mode=mode, directory=inside)
-    try:
-        return File(await reply.wait())
-    except asyncio.CancelledError:
-        given_up = True
-        if reply.outcome is None:
-            asked.cancel()
-        elif isinstance(reply.outcome, _Opened):
-            reply.outcome.drop()
-        raise
+    return File(await making.take(asked.cancel))
 
 
 async def offload(function: Function, *args: Argument, timeout: float = 0, host: Host | None = None) -> Any:

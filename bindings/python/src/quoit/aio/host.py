@@ -7,101 +7,21 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import const
 from ..batch import NO_EVENTS, Event
 from ..errors import Error
 from ..runtime import Runtime
 from ..worker import Message, Worker, send_message
+from .resource import Making, Reply, Resource, wake
 
 # How long the end waits for streams that are closing, before it aborts them.
 SETTLE_SECONDS = 5.0
 
+R = TypeVar("R", bound=Resource)
+
 _hosts: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Host]" = weakref.WeakKeyDictionary()
-
-
-class Resource:
-    """What the worker tells of an open object. The program holds another object, so that it can be forgotten."""
-
-    __slots__ = ("ending", "host")
-
-    # Whether leaving it open is worth a warning.
-    warns = True
-
-    def __init__(self, host: "Host") -> None:
-        self.host = host
-        # True from the first close on.
-        self.ending = False
-        host.resources.add(self)
-
-    def drop(self) -> None:
-        """Ends it at once; on the loop's thread."""
-        raise NotImplementedError
-
-    def gone(self) -> None:
-        """It has ended."""
-        self.ending = True
-        self.host.resources.discard(self)
-        if not self.host.resources:
-            wake(self.host.last)
-
-    def forgotten(self, what: object) -> None:
-        """From a finaliser, so from any thread: the program has let go of what it did not close."""
-        if self.ending or self.host.closed:
-            return
-        warnings.warn(f"unclosed {what!r}", ResourceWarning, source=what, stacklevel=3)
-        self.host.from_anywhere(self.drop)
-
-
-class Reply:
-    """The last event of one op, for the task that waits for it."""
-
-    __slots__ = ("_loop", "_waiter", "outcome")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._waiter: asyncio.Future[None] | None = None
-        self.outcome: Any = None
-
-    def tell(self, outcome: Any) -> None:
-        self.outcome = outcome
-        wake(self._waiter)
-
-    async def wait(self) -> Any:
-        """The outcome; an Error is raised. A wait that is cancelled may be taken up again."""
-        while self.outcome is None:
-            self._waiter = self._loop.create_future()
-            await self._waiter
-        if isinstance(self.outcome, Error):
-            raise self.outcome
-        return self.outcome
-
-    async def settle(self, cancel: Callable[[], object]) -> Any:
-        """The same, but cancelled it asks the op to end and waits until it is known how it did.
-
-        The CancelledError then has an attribute sent: the bytes that were done.
-        """
-        try:
-            return await self.wait()
-        except asyncio.CancelledError as cancelled:
-            if self.outcome is None:
-                cancel()
-            while self.outcome is None:
-                try:
-                    await self.wait()
-                except asyncio.CancelledError:
-                    continue  # the first one is raised below
-                except Error:
-                    break
-            outcome = self.outcome
-            cancelled.sent = outcome.done if isinstance(outcome, Error) else outcome  # type: ignore[attr-defined]
-            raise
-
-
-def wake(waiter: "asyncio.Future[None] | None") -> None:
-    if waiter is not None and not waiter.done():
-        waiter.set_result(None)
 
 
 class Host:
@@ -185,6 +105,10 @@ class Host:
 
     def reply(self) -> Reply:
         return Reply(self.loop)
+
+    def making(self, what: type[R]) -> Making[R]:
+        """The reply of an op that makes an object."""
+        return Making(self.loop)
 
     def stats(self) -> dict[str, Any]:
         """The worker's counters. Any thread."""

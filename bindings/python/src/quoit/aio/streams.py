@@ -3,15 +3,15 @@
 
 import asyncio
 from collections import deque
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from .. import const
 from ..batch import Buffer
 from ..errors import Error
 from ..streams import Handler, Lent
 from ..streams import Stream as Plain
-from .host import Host, Resource, current, wake
+from .host import Host, current
+from .resource import Held, Resource, wake
 
 # Received bytes above which a stream that nobody reads is paused, and below which it goes on.
 PAUSE_ABOVE = 256 * 1024
@@ -37,15 +37,17 @@ class TooLong(ValueError):
 class Inlet(Resource):
     """What the worker tells of a stream."""
 
-    __slots__ = ("buffer", "closed", "closers", "eof", "error", "owed", "paused", "plain", "reader", "send_error",
-                 "senders", "sent", "wanted")  # fmt: skip
+    __slots__ = ("buffer", "eof", "error", "owed", "paused", "plain", "reader", "send_error", "senders", "sent",
+                 "wanted")  # fmt: skip
+
+    shown = "Stream"
 
     def __init__(self, host: Host, plain: Plain) -> None:
-        super().__init__(host)
+        super().__init__(host, plain.handle)
         self.plain = plain
         plain.state = self
         self.buffer = bytearray()
-        self.eof = self.closed = self.paused = False
+        self.eof = self.paused = False
         # What ended it, and why sending failed.
         self.error: Error | None = None
         self.send_error: Error | None = None
@@ -54,7 +56,6 @@ class Inlet(Resource):
         self.owed = self.sent = 0
         self.reader: asyncio.Future[None] | None = None
         self.senders: deque[asyncio.Future[None]] = deque()
-        self.closers: list[asyncio.Future[None]] = []
 
     def got(self, data: Lent) -> None:
         self.buffer += data.view
@@ -70,11 +71,10 @@ class Inlet(Resource):
             self.plain.resume()
 
     def ended(self, error: Error | None) -> None:
-        self.closed = True
         self.error = error
         self.gone()
         wake(self.reader)
-        for waiter in (*self.senders, *self.closers):
+        for waiter in self.senders:
             wake(waiter)
 
     def close(self) -> None:
@@ -102,9 +102,6 @@ class Inlet(Resource):
             while self.senders:
                 wake(self.senders.popleft())
 
-    def __repr__(self) -> str:
-        return f"<quoit.aio.Stream {self.plain.handle:#x}>"
-
 
 class Tell(Handler):
     """Passes what a worker tells of streams on to their inlets."""
@@ -120,7 +117,7 @@ class Tell(Handler):
         stream.state.ended(error)
 
 
-class Stream:
+class Stream(Held[Inlet]):
     """A connected byte stream. Use it as an async context manager, or close it; else a ResourceWarning tells.
 
     One task may receive at a time, and any number may send; what each sends stays together. A task that is cancelled
@@ -131,10 +128,7 @@ class Stream:
     when another task is receiving.
     """
 
-    __slots__ = ("__weakref__", "_inlet")
-
-    def __init__(self, inlet: Inlet) -> None:
-        self._inlet = inlet
+    __slots__ = ()
 
     # Receiving.
 
@@ -142,7 +136,7 @@ class Stream:
         """At least one byte and at most max_bytes, as soon as there are any; b"" when the peer sends no more."""
         if max_bytes < 1:
             raise ValueError("max_bytes must be at least 1")
-        inlet = self._inlet
+        inlet = self._resource
         if not inlet.buffer or inlet.ending or inlet.reader is not None:
             await self._until(1, "recv")
         return self._take(max_bytes)
@@ -152,8 +146,8 @@ class Stream:
         if count < 0:
             raise ValueError("count must not be negative")
         await self._until(count, "recv_exactly")
-        if len(self._inlet.buffer) < count:
-            raise Incomplete(bytes(self._inlet.buffer), f"the {count} that were asked for")
+        if len(self._resource.buffer) < count:
+            raise Incomplete(bytes(self._resource.buffer), f"the {count} that were asked for")
         return self._take(count)
 
     async def recv_until(self, separator: bytes, max_bytes: int = 65536) -> bytes:
@@ -163,7 +157,7 @@ class Stream:
         """
         if not separator:
             raise ValueError("separator must not be empty")
-        inlet = self._inlet
+        inlet = self._resource
         seen = 0
         while True:
             at = inlet.buffer.find(separator, max(0, seen - len(separator) + 1), max_bytes)
@@ -187,12 +181,12 @@ class Stream:
         return data
 
     def _check(self, operation: str) -> None:
-        inlet = self._inlet
+        inlet = self._resource
         if inlet.ending and not inlet.error:
             raise Error(const.E_CLOSED, operation)
 
     def _take(self, most: int) -> bytes:
-        inlet = self._inlet
+        inlet = self._resource
         buffer = inlet.buffer
         if len(buffer) <= most:
             data = bytes(buffer)
@@ -206,7 +200,7 @@ class Stream:
 
     async def _until(self, count: int, operation: str) -> None:
         """Waits until so many bytes are there, or no more will come; an error counts when too few came before it."""
-        inlet = self._inlet
+        inlet = self._resource
         if inlet.reader is not None:
             raise Error(const.E_BUSY, operation)
         inlet.wanted = count
@@ -231,7 +225,7 @@ class Stream:
 
         Cancelled, it has taken nothing. That it failed to leave is told by the next send, `flush` or `aclose`.
         """
-        inlet = self._inlet
+        inlet = self._resource
         self._check_send("send")
         while inlet.owed > SEND_ABOVE:
             waiter = inlet.host.loop.create_future()
@@ -254,7 +248,7 @@ class Stream:
 
         Cancelled, what had not left is taken back; the CancelledError's attribute `sent` is how many bytes left.
         """
-        inlet = self._inlet
+        inlet = self._resource
         self._check_send("send_all")
         size = memoryview(data).nbytes
         if not size:
@@ -277,7 +271,7 @@ class Stream:
 
     async def flush(self) -> None:
         """Waits until all that `send` queued has left. Errors: that of a send that failed."""
-        inlet = self._inlet
+        inlet = self._resource
         while inlet.owed and not inlet.send_error and not inlet.closed:
             await self._ordered(const.OP_SEND)
         failed = inlet.send_error or inlet.error
@@ -291,7 +285,7 @@ class Stream:
 
     async def _ordered(self, opcode: int) -> None:
         """An op that ends after the sends before it: an empty send, or the shutdown."""
-        inlet = self._inlet
+        inlet = self._resource
         reply = inlet.host.reply()
         worker = inlet.host.worker
         arg = const.SHUTDOWN_SEND if opcode == const.OP_SHUTDOWN else 0
@@ -304,83 +298,46 @@ class Stream:
 
     def _check_send(self, operation: str) -> None:
         self._check(operation)
-        failed = self._inlet.send_error or self._inlet.error
+        failed = self._resource.send_error or self._resource.error
         if failed is not None:
             raise Error(failed.status, operation)
 
     @property
     def bytes_sent(self) -> int:
         """Bytes of finished sends that have left for the kernel since the stream was made."""
-        return self._inlet.sent
+        return self._resource.sent
 
     @property
     def bytes_queued(self) -> int:
         """Bytes that `send` queued and that are not known to have left."""
-        return self._inlet.owed
+        return self._resource.owed
 
     # The ends.
 
     @property
     def peer(self) -> str:
         """The peer's address. Errors: QUOIT_E_STALE after the end."""
-        return self._inlet.plain.peer
+        return self._resource.plain.peer
 
     @property
     def local(self) -> str:
         """The local address. Errors: QUOIT_E_STALE after the end."""
-        return self._inlet.plain.local
-
-    @property
-    def handle(self) -> int:
-        """The stream's handle, for the layers below."""
-        return self._inlet.plain.handle
-
-    @property
-    def closed(self) -> bool:
-        """True from the first close on, and after the stream has ended."""
-        return self._inlet.ending
+        return self._resource.plain.local
 
     def close(self) -> None:
         """Begins to end the stream: what is queued is still sent, nothing more is received. Twice is nothing."""
-        self._inlet.close()
+        self._resource.close()
 
     def abort(self) -> None:
         """Ends the stream at once; what is queued is dropped."""
-        self._inlet.drop()
+        self._resource.drop()
 
     async def aclose(self) -> None:
         """Closes and waits for the end: all sent, and the peer's end seen or awaited for the worker's close timeout.
 
         Cancelled, it aborts the stream.
         """
-        inlet = self._inlet
-        inlet.close()
-        while not inlet.closed:
-            waiter = inlet.host.loop.create_future()
-            inlet.closers.append(waiter)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                inlet.drop()
-                raise
-            finally:
-                inlet.closers.remove(waiter)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    def __del__(self) -> None:
-        inlet = getattr(self, "_inlet", None)
-        if inlet is not None:
-            inlet.forgotten(self)
-
-    def __repr__(self) -> str:
-        return f"<quoit.aio.Stream {self.handle:#x}{' closed' if self.closed else ''}>"
+        await super().aclose()
 
 
 class _Connecting(Tell):
@@ -388,14 +345,10 @@ class _Connecting(Tell):
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self.reply = host.reply()
-        self.given_up = False
+        self.making = host.making(Inlet)
 
     def on_open(self, stream: Plain) -> None:
-        inlet = Inlet(self.host, stream)
-        if self.given_up:
-            inlet.drop()
-        self.reply.tell(inlet)
+        self.making.made(Inlet(self.host, stream))
 
 
 async def connect(
@@ -408,15 +361,6 @@ async def connect(
     """
     host = host or current()
     host.check("connect")
-    making = _Connecting(host)
-    asked = host.worker.connect(address, making, making.reply.tell, local=local, flags=flags, timeout=timeout)
-    try:
-        inlet: Any = await making.reply.wait()
-    except asyncio.CancelledError:
-        making.given_up = True
-        if making.reply.outcome is None:
-            asked.cancel()
-        elif isinstance(making.reply.outcome, Inlet):
-            making.reply.outcome.drop()
-        raise
-    return Stream(inlet)
+    handler = _Connecting(host)
+    asked = host.worker.connect(address, handler, handler.making.tell, local=local, flags=flags, timeout=timeout)
+    return Stream(await handler.making.take(asked.cancel))

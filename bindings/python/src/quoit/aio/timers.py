@@ -3,15 +3,14 @@
 
 import asyncio
 import errno
-from types import TracebackType
-from typing import Self
 
 from .. import const
 from ..batch import Event
 from ..errors import Error, event_error
 from ..streams import nanoseconds
 from ..worker import _due
-from .host import Host, Resource, current, wake
+from .host import Host, current
+from .resource import Resource, Series, wake
 
 
 async def sleep(seconds: float, clock: int = const.CLOCK_MONOTONIC) -> None:
@@ -50,10 +49,13 @@ async def _wait(flags: int, at: int, clock: int) -> None:
 class _Beat(Resource):
     """What the worker tells of a periodic timer."""
 
-    warns = False
+    __slots__ = ("count", "error", "token", "waiter")
+
+    shown = "Ticker"
+    warns = False  # `async for tick in every(1)` that is left by a break is ordinary
 
     def __init__(self, host: Host, period: float, first: float | None, clock: int) -> None:
-        super().__init__(host)
+        super().__init__(host, 0)
         self.count = 0
         self.error: Error | None = None
         self.waiter: asyncio.Future[None] | None = None
@@ -80,20 +82,17 @@ class _Beat(Resource):
             wake(self.waiter)
 
 
-class Ticker:
+class Ticker(Series[_Beat, int]):
     """A periodic timer. Its times do not drift: the n-th is n periods after the start, however late one was told."""
 
-    __slots__ = ("__weakref__", "_beat")
-
-    def __init__(self, beat: _Beat) -> None:
-        self._beat = beat
+    __slots__ = ()
 
     async def tick(self) -> int:
         """Waits for the next time; returns how many have passed since the last one that was told, mostly 1.
 
         Cancelled it loses none. Errors: QUOIT_E_CLOSED after the close.
         """
-        beat = self._beat
+        beat = self._resource
         if beat.waiter is not None:
             raise Error(const.E_BUSY, "tick")
         while not beat.count:
@@ -107,34 +106,11 @@ class Ticker:
         count, beat.count = beat.count, 0
         return count
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> int:
-        try:
-            return await self.tick()
-        except Error as error:
-            if error.status == const.E_CLOSED:
-                raise StopAsyncIteration from None
-            raise
+    _next = tick
 
     def close(self) -> None:
         """Ends the timer. Twice is nothing; a ticker that is let go of is closed."""
-        self._beat.drop()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        # `async for tick in every(1)` that is left by a break is ordinary: no warning.
-        beat = getattr(self, "_beat", None)
-        if beat is not None and not beat.ending and not beat.host.closed:
-            beat.host.from_anywhere(beat.drop)
+        super().close()
 
 
 def every(period: float, *, first: float | None = None, clock: int = const.CLOCK_MONOTONIC) -> Ticker:
