@@ -83,7 +83,7 @@ quoit_status qt_op_options(qt_worker *w, const quoit_op *op, void *out, uint32_t
                            uint32_t known) {
     uint32_t head[2]; /* every options struct begins with struct_size and flags */
     memset(out, 0, size);
-    if (op->arg2 == 0) /* none, also in a scratch region: the address takes its start */
+    if (op->arg2 == 0) /* none, also of a scratch region: they do not hold offset 0 */
         return 0;
     const void *memory;
     uint32_t struct_size = sizeof struct_size;

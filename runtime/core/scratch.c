@@ -7,16 +7,19 @@
 #include <sys/mman.h>
 
 #define NONE UINT32_MAX
+/* Before the first region, so that none holds offset 0: in every op that means that there is nothing. */
+#define HEAD 4096u
 
 int qt_scratch_init(qt_worker *w) {
     qt_scratch *s = &w->scratch;
     s->region_size = w->options.scratch_len;
     s->arena_size = w->options.send_arena;
     for (; s->arena_size >= s->region_size; s->arena_size /= 2) {
-        void *base = mmap(NULL, s->arena_size, PROT_READ | PROT_WRITE,
+        void *base = mmap(NULL, s->arena_size + HEAD, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (base != MAP_FAILED) {
             s->base = base;
+            s->mapped = s->arena_size + HEAD;
             break;
         }
     }
@@ -31,7 +34,7 @@ int qt_scratch_init(qt_worker *w) {
 void qt_scratch_destroy(qt_worker *w) {
     free(w->scratch.pins);
     if (w->scratch.base != NULL)
-        munmap(w->scratch.base, w->scratch.arena_size);
+        munmap(w->scratch.base, w->scratch.mapped);
 }
 
 /* The lowest free region is taken, so that few pages are ever touched. */
@@ -46,6 +49,6 @@ void qt_scratch_next(qt_worker *w) {
             break;
         }
     }
-    w->batch->scratch_off = s->current == NONE ? 0 : (uint64_t)s->current * s->region_size;
+    w->batch->scratch_off = s->current == NONE ? 0 : HEAD + (uint64_t)s->current * s->region_size;
     w->batch->scratch_len = s->current == NONE ? 0 : s->region_size;
 }

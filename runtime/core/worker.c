@@ -108,7 +108,7 @@ static int make_batch(qt_worker *w) {
                               .recv_base = (uint64_t)(uintptr_t)w->buffers.base,
                               .recv_size = w->buffers.arena_size,
                               .send_base = (uint64_t)(uintptr_t)w->scratch.base,
-                              .send_size = w->scratch.arena_size,
+                              .send_size = w->scratch.mapped,
                               .worker = w->handle};
     return 0;
 }

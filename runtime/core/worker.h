@@ -128,7 +128,8 @@ typedef struct qt_buffers {
 /* Scratch regions of the send arena. */
 typedef struct qt_scratch {
     uint8_t *base;
-    uint64_t arena_size;
+    uint64_t arena_size; /* of the regions */
+    uint64_t mapped;     /* with what lies before them */
     uint32_t region_size;
     uint32_t region_count;
     uint32_t *pins;   /* sends in flight per region */

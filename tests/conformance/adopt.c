@@ -190,6 +190,40 @@ static void there_and_back(void) {
     pump_close(&pump);
 }
 
+/* The worker looks after a stream that brought bytes (its end could be missed) no more when it has left: its place may be another's. */
+static void forgotten(void) {
+    struct pump pump;
+    char byte;
+    pump_open(&pump, NULL);
+    for (int round = 0; round < 3; round++) {
+        int ends[2][2];
+        quoit_handle streams[2];
+        for (int i = 0; i < 2; i++) {
+            pair(ends[i], 0);
+            streams[i] = op_must(&pump, op_adopt(&pump, ends[i][0], 0), 0).value;
+        }
+        uint64_t recv = op_recv(&pump, streams[0], QUOIT_OPF_MULTI, 0);
+        pump_turn_nb(&pump);
+        peer_send(&pump, ends[0][1], "x", 1);
+        PUMP_UNTIL(&pump, op_record(&pump, recv)->events == 1);
+        op_must(&pump, op_cancel(&pump, streams[0], QUOIT_OP_RECV, 0), 1);
+        op_must(&pump, recv, -ECANCELED);
+        CHECK_EQ((int)op_must(&pump, op_detach(&pump, streams[0]), 0).value, ends[0][0]);
+        streams[0] = op_must(&pump, op_adopt(&pump, ends[0][0], 0), 0).value;
+        peer_send(&pump, ends[0][1], "y", 1);
+        op_must(&pump, op_timer(&pump, 150000000, 0, 0), 1); /* longer than that look takes to come */
+        CHECK_EQ((int)op_must(&pump, op_detach(&pump, streams[0]), 0).value, ends[0][0]);
+        CHECK_EQ(read(ends[0][0], &byte, 1), 1);
+        CHECK_EQ(byte, 'y');
+        echo_once(&pump, streams[1], ends[1][1], "stays");
+        op_must(&pump, op_close(&pump, streams[1], QUOIT_OPF_ABORT), 0);
+        close(ends[0][0]);
+        close(ends[0][1]);
+        close(ends[1][1]);
+    }
+    pump_close(&pump);
+}
+
 static void detach_in_time(void) {
     struct pump pump;
     pump_open(&pump, NULL);
@@ -427,6 +461,7 @@ static const struct test_case cases[] = {
     {"files_and_pipes", files_and_pipes},
     {"refused", refused},
     {"there_and_back", there_and_back},
+    {"forgotten", forgotten},
     {"detach_in_time", detach_in_time},
     {"not_while_held", not_while_held},
     {"frees_its_place", frees_its_place},

@@ -57,7 +57,16 @@ static void closed_while_empty(void) {
     CHECK_EQ(last.value, 0);
     CHECK_EQ(op_must(&pair.to, shut, 0).value, 0);
     quoit_handle other = channel_new(&pair.to, QUOIT_CHANNEL_MANY_TO_ONE, 3);
-    op_must(&pair.to, op_close(&pair.to, other, 0), 0); /* nobody receives */
+    op_must(&pair.to, op_close(&pair.to, other, 0), 0); /* nobody receives: it ends at once */
+    for (uint32_t multi = 0; multi < 2; multi++)        /* there is no end to tell any more: no handle */
+        CHECK_EQ(
+            op_must(&pair.to, op_channel_recv(&pair.to, other, multi * QUOIT_OPF_MULTI), QUOIT_E_STALE).aux,
+            QUOIT_FIELD_TARGET);
+    other = channel_new(&pair.to, QUOIT_CHANNEL_MANY_TO_ONE, 3);
+    shut = op_close(&pair.to, other, 0);
+    recv = op_channel_recv(&pair.to, other, 0); /* the same in one array */
+    op_must(&pair.to, shut, 0);
+    op_must(&pair.to, recv, QUOIT_E_STALE);
     CHECK_EQ(stats_of(&pair.to).objects_live, 0);
     pair_close(&pair);
 }

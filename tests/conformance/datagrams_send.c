@@ -97,14 +97,15 @@ static void memories(void) {
     for (int i = 0; i < 100; i++) {
         uint64_t at = pair.pump.batch->scratch_off;
         char *scratch = (char *)(uintptr_t)(pair.pump.batch->send_base + at);
-        memcpy(scratch + 8, text, sizeof text);
-        memcpy(scratch + 64, &pair.there, sizeof pair.there);
+        CHECK(at > 0); /* what lies at 0 would be none */
+        memcpy(scratch + 8 + 128, text, sizeof text);
+        memcpy(scratch, &pair.there, sizeof pair.there);
         quoit_op *op = op_new(&pair.pump, QUOIT_OP_SENDMSG, pair.socket);
         uint64_t id = op->user_data;
         op->flags = QUOIT_OPF_ARENA_SEND;
-        op->addr = at + 8;
+        op->addr = at + 8 + 128;
         op->len = sizeof text;
-        op->arg2 = at + 64;
+        op->arg2 = at;
         op_must(&pair.pump, id, sizeof text);
         expect(&pair, text, sizeof text);
     }

@@ -250,6 +250,7 @@ void track_batch(struct pump *pump, int returned) {
     CHECK(batch->now_ns >= pump->now_ns);
     CHECK(batch->next_ns >= -1);
     CHECK(batch->scratch_off + batch->scratch_len <= batch->send_size);
+    CHECK(batch->scratch_len == 0 || batch->scratch_off > 0); /* an offset of 0 is none */
     pump->tick = batch->tick;
     pump->now_ns = batch->now_ns;
     pump->turns++;
