@@ -4,31 +4,13 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Each lane has a loopback address of its own: nobody else binds a port that a closed listener of it had. */
-static void new_address(struct lane *lane, quoit_addr *addr, const char *what) {
-    uint32_t pid = (uint32_t)getpid();
-    *addr = (quoit_addr){.family = QUOIT_FAMILY_V4, .len = 4};
-    addr->bytes[0] = 127;
-    addr->bytes[1] = (uint8_t)(1 + lane->index);
-    addr->bytes[2] = (uint8_t)(pid >> 8);
-    addr->bytes[3] = (uint8_t)pid;
-    if (!lane->unix_socket)
-        return;
-    addr->family = QUOIT_FAMILY_UNIX;
-    addr->len = (uint32_t)snprintf((char *)addr->bytes, sizeof addr->bytes, "@torture-%d-%llu-%u-%s-%llu",
-                                   (int)pid, (unsigned long long)lane->world->number, lane->index, what,
-                                   (unsigned long long)lane->trials);
-    addr->bytes[0] = 0;
-}
-
 static void begin_listening(struct lane *lane) {
     quoit_op *op = lane_op(lane, QUOIT_OP_LISTEN, 0, &lane->waited);
-    new_address(lane, &lane->addr, "worker");
+    lane_address(lane, &lane->addr, "worker");
     op->addr = (uintptr_t)&lane->addr;
     op->len = sizeof lane->addr;
     lane->phase = LISTENING;
@@ -55,7 +37,7 @@ static void begin_connect(struct lane *lane, struct trial *trial) {
     trial->subject = CONNECT;
     trial->cut = lane_random(lane, 5) < 3 ? BY_CANCEL : BY_DEADLINE;
     if (lane->peer_listener < 0) {
-        new_address(lane, &lane->peer_addr, "peer");
+        lane_address(lane, &lane->peer_addr, "peer");
         lane->peer_listener = plain_listen(&lane->peer_addr, lane->unix_socket ? 0 : 16);
     }
     if (lane->unix_socket && trial->moment != LATE)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 uint64_t lane_random(struct lane *lane, uint64_t below) {
     return world_random(&lane->random) % below;
@@ -57,6 +58,30 @@ bool lane_quiet(const struct lane *lane) {
     return true;
 }
 
+/* Ops of a lane that are open are bounded: what is given besides the subject must leave room. */
+bool lane_has_room(const struct lane *lane) {
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < OPS_MAX; i++)
+        open += lane->ops[i].id != 0;
+    return open < OPS_MAX / 2;
+}
+
+void lane_address(struct lane *lane, quoit_addr *addr, const char *what) {
+    uint32_t pid = (uint32_t)getpid();
+    *addr = (quoit_addr){.family = QUOIT_FAMILY_V4, .len = 4};
+    addr->bytes[0] = 127;
+    addr->bytes[1] = (uint8_t)(1 + lane->index);
+    addr->bytes[2] = (uint8_t)(pid >> 8);
+    addr->bytes[3] = (uint8_t)pid;
+    if (!lane->unix_socket)
+        return;
+    addr->family = QUOIT_FAMILY_UNIX;
+    addr->len = (uint32_t)snprintf((char *)addr->bytes, sizeof addr->bytes, "@torture-%d-%llu-%u-%s-%llu",
+                                   (int)pid, (unsigned long long)lane->world->number, lane->index, what,
+                                   (unsigned long long)lane->trials);
+    addr->bytes[0] = 0;
+}
+
 static struct op *op_of(struct lane *lane, uint64_t id) {
     for (uint32_t i = 0; i < OPS_MAX; i++)
         if (lane->ops[i].id == id && !lane->ops[i].ended)
@@ -76,16 +101,13 @@ void lane_event(struct lane *lane, const quoit_event *event) {
         op->value = event->value;
         op->told_ns = lane->world->batch->now_ns;
     }
-    switch (event->kind) {
-    case QUOIT_OP_LISTEN:
-    case QUOIT_OP_ACCEPT:
-    case QUOIT_OP_CONNECT:
+    uint32_t kind = event->kind;
+    if (lane->datagrams)
+        datagram_event(lane, op, event);
+    else if (kind == QUOIT_OP_LISTEN || kind == QUOIT_OP_ACCEPT || kind == QUOIT_OP_CONNECT)
         establish_event(lane, op, event);
-        break;
-    default:
+    else
         stream_event(lane, op, event);
-        break;
-    }
     if (op->ended && op->memory != NULL) {
         memset(op->memory, 0xDD, op->len); /* borrowed memory is the program's again */
         free(op->memory);
@@ -97,6 +119,19 @@ void lane_event(struct lane *lane, const quoit_event *event) {
 
 static const char *const phase_names[] = {"listening", "idle",     "trial",  "fetching",
                                           "refused",   "settling", "ending", "done"};
+
+/* A lane that has nothing to do begins something, or ends with its world. */
+static void step_idle(struct lane *lane) {
+    lane_moved(lane);
+    if (lane->world->ending && !lane->connected)
+        establish_end(lane);
+    else if (lane->world->ending)
+        lane->phase = ENDING;
+    else if (lane->datagrams)
+        lane->connected ? datagram_begin(lane) : datagram_bind(lane);
+    else
+        lane->connected ? stream_begin(lane) : establish_begin(lane);
+}
 
 static void check_stall(struct lane *lane) {
     const struct trial *trial = &lane->trial;
@@ -126,29 +161,16 @@ void lane_step(struct lane *lane) {
     case DONE:
         return;
     case IDLE:
-        lane_moved(lane);
-        if (lane->world->ending && !lane->connected)
-            establish_end(lane);
-        else if (lane->world->ending)
-            lane->phase = ENDING;
-        else if (lane->connected)
-            stream_begin(lane);
-        else
-            establish_begin(lane);
+        step_idle(lane);
         break;
-    case SETTLING:
-    case ENDING:
-        stream_step(lane);
-        break;
-    case TRIAL:
-        lane->trial.round++;
-        if (lane->trial.subject > CONNECT)
+    default:
+        lane->trial.round += lane->phase == TRIAL;
+        if (lane->datagrams)
+            datagram_step(lane);
+        else if (lane->phase >= SETTLING || (lane->phase == TRIAL && lane->trial.subject > CONNECT))
             stream_step(lane);
         else
             establish_step(lane);
-        break;
-    default:
-        establish_step(lane);
         break;
     }
     check_stall(lane);

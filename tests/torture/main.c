@@ -17,8 +17,9 @@
 #define PER_WORLD 4000
 #define BYTES (1u << 16)
 
-const char *const subject_names[SUBJECTS] = {"accept",     "accept_multi", "connect", "recv",
-                                             "recv_multi", "send",         "close"};
+const char *const subject_names[SUBJECTS] = {"accept",        "accept_multi", "connect",       "recv",
+                                             "recv_multi",    "send",         "close",         "recvmsg",
+                                             "recvmsg_multi", "sendmsg",      "close_datagram"};
 const char *const cut_names[CUTS] = {"cancel", "deadline", "close", "abort", "end", "reset"};
 static const char *const outcome_names[OUTCOMES] = {"before", "during", "after"};
 
@@ -53,6 +54,7 @@ static void put(const char *name, uint64_t value) {
 
 static void print_outcomes(void) {
     uint64_t sums[OUTCOMES] = {0};
+    uint64_t datagrams[OUTCOMES] = {0};
     bool first = true;
     printf(",\"by\":{");
     for (int s = 0; s < SUBJECTS; s++)
@@ -65,17 +67,21 @@ static void print_outcomes(void) {
                    (unsigned long long)at[AFTER]);
             first = false;
             for (int o = 0; o < OUTCOMES; o++)
-                sums[o] += at[o];
+                sums[o] += at[o], datagrams[o] += s >= RECVMSG ? at[o] : 0;
         }
     printf("}");
     for (int o = 0; o < OUTCOMES; o++)
         put(outcome_names[o], sums[o]);
+    printf(",\"on_datagrams\":{");
+    for (int o = 0; o < OUTCOMES; o++)
+        printf("%s\"%s\":%llu", o ? "," : "", outcome_names[o], (unsigned long long)datagrams[o]);
+    printf("}");
 }
 
 static bool print_totals(uint64_t began) {
-    uint64_t lost = totals.in_lost + totals.out.lost;
-    uint64_t doubled = totals.in_doubled + totals.out.doubled;
-    uint64_t wrong = totals.in_wrong + totals.out.wrong;
+    uint64_t lost = totals.in_lost + totals.out.lost + totals.datagrams.lost;
+    uint64_t doubled = totals.in_doubled + totals.out.doubled + totals.datagrams.doubled;
+    uint64_t wrong = totals.in_wrong + totals.out.wrong + totals.datagrams.wrong;
     printf("{\"language\":\"c\",\"driver_ran\":\"%s\"", driver_text(torture_driver));
     put("seed", seed);
     put("interleavings", totals.interleavings);
@@ -89,6 +95,9 @@ static bool print_totals(uint64_t began) {
     put("bytes_received", totals.in_bytes);
     put("bytes_sent", totals.out.sent);
     put("bytes_torn", totals.out.owed);
+    put("datagrams_sent", totals.datagrams.sent);
+    put("datagrams_arrived", totals.datagrams.arrived);
+    put("datagrams_torn", totals.datagrams.owed);
     put("lost", lost);
     put("doubled", doubled);
     put("wrong", wrong);

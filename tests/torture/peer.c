@@ -30,7 +30,8 @@ static socklen_t name_of(const quoit_addr *addr, struct sockaddr_storage *out) {
 
 /* A narrow one makes the other side's kernel hold little: its segments and its window are small. */
 static int new_socket(const struct sockaddr_storage *name, bool narrow, int flags) {
-    int fd = socket(name->ss_family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0), size = 4096, segment = 536;
+    flags |= flags & SOCK_DGRAM ? SOCK_CLOEXEC : SOCK_STREAM | SOCK_CLOEXEC;
+    int fd = socket(name->ss_family, flags, 0), size = 4096, segment = 536;
     if (fd < 0)
         torture_fail(NULL, "socket: %s", strerror(errno));
     if (narrow && name->ss_family == AF_INET &&
@@ -100,6 +101,36 @@ void plain_reset(int fd) {
     struct linger linger = {.l_onoff = 1};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
     close(fd);
+}
+
+int plain_bind(quoit_addr *addr) {
+    struct sockaddr_storage name;
+    socklen_t len = name_of(addr, &name);
+    int fd = new_socket(&name, false, SOCK_DGRAM | SOCK_NONBLOCK);
+    if (bind(fd, (struct sockaddr *)&name, len) != 0)
+        torture_fail(NULL, "bind: %s", strerror(errno));
+    if (addr->family != QUOIT_FAMILY_UNIX)
+        addr->port = port_of(fd, getsockname);
+    return fd;
+}
+
+bool plain_send_to(int fd, const quoit_addr *to, const void *bytes, uint32_t len) {
+    struct sockaddr_storage name;
+    socklen_t name_len = name_of(to, &name);
+    ssize_t sent = sendto(fd, bytes, len, MSG_DONTWAIT, (struct sockaddr *)&name, name_len);
+    if (sent != (ssize_t)len && errno != EAGAIN)
+        torture_fail(NULL, "sendto: %s", strerror(errno));
+    return sent == (ssize_t)len;
+}
+
+int64_t plain_recv_from(int fd, void *bytes, size_t room, uint16_t *port) {
+    struct sockaddr_storage name = {0};
+    socklen_t len = sizeof name;
+    ssize_t got = recvfrom(fd, bytes, room, MSG_DONTWAIT | MSG_TRUNC, (struct sockaddr *)&name, &len);
+    if (got < 0 && errno != EAGAIN)
+        torture_fail(NULL, "recvfrom: %s", strerror(errno));
+    *port = got >= 0 && name.ss_family == AF_INET ? ntohs(((struct sockaddr_in *)&name)->sin_port) : 0;
+    return got;
 }
 
 uint32_t plain_fds(void) {

@@ -53,14 +53,6 @@ static uint32_t send_len(struct lane *lane) {
     return lane->conn.unix_socket && len > 50000 ? len * 3 : len;
 }
 
-/* Ops of a lane that are open are bounded: what is given besides the subject must leave room. */
-static bool has_room(const struct lane *lane) {
-    uint32_t open = 0;
-    for (uint32_t i = 0; i < OPS_MAX; i++)
-        open += lane->ops[i].id != 0;
-    return open < OPS_MAX / 2;
-}
-
 static void give_close(struct lane *lane, uint32_t flags, uint64_t timeout_ns, struct op **watched) {
     struct connection *conn = &lane->conn;
     quoit_op *op = lane_op(lane, QUOIT_OP_CLOSE, conn->stream, watched);
@@ -86,12 +78,12 @@ static void give_subject(struct lane *lane) {
     uint64_t timeout = trial_deadline(lane);
     switch (trial->subject) {
     case SEND:
-        for (uint64_t n = lane_random(lane, 4); n > 0 && has_room(lane); n--)
+        for (uint64_t n = lane_random(lane, 4); n > 0 && lane_has_room(lane); n--)
             wire_send(lane, send_len(lane), (uint32_t)lane_random(lane, 8), 0, NULL);
         wire_send(lane, send_len(lane), (uint32_t)lane_random(lane, 4), timeout, &trial->op);
         break;
     case CLOSE:
-        for (uint64_t n = lane_random(lane, 5); n > 0 && has_room(lane); n--)
+        for (uint64_t n = lane_random(lane, 5); n > 0 && lane_has_room(lane); n--)
             wire_send(lane, send_len(lane), (uint32_t)lane_random(lane, 4), 0, NULL);
         conn->before_close = conn->dropped;
         conn->queued_at_close = 0;
@@ -283,7 +275,7 @@ static void received(struct lane *lane, struct op *op, const quoit_event *event)
     if (event->result < 0 && event->result != -ECANCELED && event->result != -ETIMEDOUT)
         conn->broken = true;
     if (conn->echo && event->len != 0 && event->buffer != 0 && !conn->close_given && !lane->world->stopped &&
-        has_room(lane))
+        lane_has_room(lane))
         wire_echo(lane, event);
     /* After the echo, which reads from it. */
     if (event->flags & QUOIT_EVF_KEPT) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * torture.h: many lanes over one worker, each with a connection of its own, on which one op after the other (the subject)
+ * torture.h: many lanes over one worker, each with a connection or datagram socket of its own, on which one op after the other (the subject)
  * is met by a cancel, a deadline, a close, an abort, or the peer's end or reset (the cut) at a random moment.
  *
  * What became of the subject is told by its events, not by what was meant:
@@ -15,11 +15,26 @@
 #define TORTURE_H
 
 #include "ledger.h"
+#include "tally.h"
 
 #include <quoit/quoit.h>
 #include <stdbool.h>
 
-enum subject { ACCEPT, ACCEPT_MULTI, CONNECT, RECV, RECV_MULTI, SEND, CLOSE, SUBJECTS };
+enum subject {
+    ACCEPT,
+    ACCEPT_MULTI,
+    CONNECT,
+    RECV,
+    RECV_MULTI,
+    SEND,
+    CLOSE,
+    /* Of datagram sockets. */
+    RECVMSG,
+    RECVMSG_MULTI,
+    SENDMSG,
+    CLOSE_DATAGRAM,
+    SUBJECTS
+};
 enum cut { BY_CANCEL, BY_DEADLINE, BY_CLOSE, BY_ABORT, BY_END, BY_RESET, CUTS };
 enum outcome { BEFORE, DURING, AFTER, OUTCOMES };
 /* When the cut comes: before what the op waits for, at a random round, or once the op has ended. */
@@ -39,11 +54,13 @@ struct op {
     bool watched; /* the lane itself forgets it */
     int64_t result;
     uint64_t value;
-    uint64_t bytes; /* a receive's, over all its events */
+    uint64_t bytes; /* a receive's, over all its events; of datagrams their number */
     bool eof;
-    uint32_t len;    /* a send's */
-    uint32_t number; /* in the flow */
-    uint64_t due_ns; /* its deadline */
+    uint32_t len;     /* a send's; the cap of a recvmsg */
+    uint32_t number;  /* in the flow or tally */
+    uint32_t segment; /* of a sendmsg that is several datagrams */
+    bool forwards;    /* what was received */
+    uint64_t due_ns;  /* its deadline */
     uint64_t told_ns;
     void *memory; /* borrowed until it ends */
 };
@@ -65,6 +82,22 @@ struct connection {
     bool torn;  /* by an abort, a close's deadline, or the worker's stop */
     bool close_given, closed;
     bool echo; /* what arrives is sent back from where it lies */
+    quoit_handle kept[KEPT_MAX];
+    uint32_t nkept;
+};
+
+/* A datagram socket of the worker, and one of the peer's. */
+struct post {
+    quoit_handle socket;
+    int fd;
+    bool connected;
+    uint64_t room; /* what a UDP socket's queue is sure to hold */
+    quoit_addr here, there;
+    struct tally in, out, forwarded;
+    uint64_t dropped, before_close, queued_at_close; /* bytes, as in a connection */
+    bool close_given, closed;
+    bool missed;   /* what the peer sent was waited for in vain */
+    bool forwards; /* what arrives is sent back from where it lies */
     quoit_handle kept[KEPT_MAX];
     uint32_t nkept;
 };
@@ -105,8 +138,10 @@ struct lane {
     struct peer peers[PEERS_MAX];
     uint32_t npeers;
     struct trial trial;
+    bool datagrams; /* it has no connection but this */
+    struct post post;
     struct connection conn;
-    bool connected;
+    bool connected;    /* or its datagram socket is bound */
     struct op *waited; /* what the phase waits for */
     uint64_t trials;
 };
@@ -117,7 +152,7 @@ struct totals {
     uint64_t made, accepted, accepts_lost, accepts_doubled;
     uint64_t in_lost, in_doubled, in_wrong, in_bytes;
     struct ledger out;
-    uint64_t unsent_wrong;
+    struct ledger datagrams; /* counted in datagrams, both ways */
     uint64_t fds_left, buffers_left, objects_left, ops_left;
 };
 
@@ -157,6 +192,9 @@ void lane_forget(struct op **op);
 uint64_t lane_random(struct lane *lane, uint64_t below);
 bool lane_quiet(const struct lane *lane); /* no op of it is open */
 void lane_moved(struct lane *lane);
+bool lane_has_room(const struct lane *lane);
+/* A loopback address that no other lane has: nobody else binds a port that was closed here. Or an abstract name. */
+void lane_address(struct lane *lane, quoit_addr *addr, const char *what);
 /* Tells what became of the subject, and counts it. */
 void trial_count(struct lane *lane, bool whole, bool something);
 uint64_t trial_deadline(struct lane *lane);
@@ -174,7 +212,30 @@ void stream_step(struct lane *lane);
 void stream_event(struct lane *lane, struct op *op, const quoit_event *event);
 void stream_finish(struct lane *lane);
 
+/* datagram.c: the trials on a datagram socket, and its end */
+void datagram_bind(struct lane *lane);
+void datagram_begin(struct lane *lane);
+void datagram_step(struct lane *lane);
+void datagram_event(struct lane *lane, struct op *op, const quoit_event *event);
+void datagram_finish(struct lane *lane);
+
+/* post.c: datagrams both ways */
+bool post_send(struct lane *lane, uint32_t len, uint32_t form, uint64_t timeout_ns, struct op **watched);
+void post_sent(struct lane *lane, struct op *op);
+void post_received(struct lane *lane, struct op *op, const quoit_event *event);
+void post_peer_send(struct lane *lane);
+void post_peer_recv(struct lane *lane, uint32_t most);
+/* QUIET sends all of whose datagrams are there have ended well; or all that are left, at the socket's end. */
+void post_quiet_over(struct lane *lane, bool all);
+uint32_t post_len(struct lane *lane);
+
 /* wire.c: bytes both ways */
+enum form { COPY, BORROW, SLICES, SCRATCH, FORMS };
+/* Where the bytes of a send go, by its form; SCRATCH leaves so many more behind them, or becomes COPY. */
+uint8_t *wire_place(struct lane *lane, quoit_op *op, struct op *record, uint32_t len, enum form form,
+                    uint32_t more);
+/* The bytes are there. */
+void wire_placed(struct lane *lane, struct op *record, enum form form);
 void wire_send(struct lane *lane, uint32_t len, uint32_t form, uint64_t timeout_ns, struct op **watched);
 void wire_echo(struct lane *lane, const quoit_event *event);
 void wire_received(struct lane *lane, const quoit_event *event);
@@ -192,6 +253,11 @@ int plain_connect_nb(const quoit_addr *addr);
 int plain_listen(quoit_addr *addr, int backlog);
 int plain_accept(int listener, uint16_t *port);
 void plain_reset(int fd);
+int plain_bind(quoit_addr *addr);
+/* False if its queue is full. */
+bool plain_send_to(int fd, const quoit_addr *to, const void *bytes, uint32_t len);
+/* The next datagram, its length and its sender's port; -1 when there is none. */
+int64_t plain_recv_from(int fd, void *bytes, size_t room, uint16_t *port);
 uint32_t plain_fds(void);
 
 #endif

@@ -14,8 +14,6 @@
 /* How far around the place that is due a byte that is wrong is looked for. */
 #define SEARCH 65536
 
-enum form { COPY, BORROW, SLICES, SCRATCH };
-
 static void give_slices(quoit_op *op, const uint8_t *bytes, uint32_t len, quoit_iov *slices) {
     uint32_t first = len / 3;
     slices[0] = (quoit_iov){(uintptr_t)bytes, first, 0};
@@ -25,55 +23,64 @@ static void give_slices(quoit_op *op, const uint8_t *bytes, uint32_t len, quoit_
     op->flags |= QUOIT_OPF_IOV;
 }
 
-/* Form: 0 to 3 as in the enumeration; 4 and above are the same and QUIET, but BORROW. */
-void wire_send(struct lane *lane, uint32_t len, uint32_t form, uint64_t timeout_ns, struct op **watched) {
+uint8_t *wire_place(struct lane *lane, quoit_op *op, struct op *record, uint32_t len, enum form form,
+                    uint32_t more) {
     static quoit_iov slices[64][2];
     static uint32_t at;
     struct world *world = lane->world;
+    quoit_batch *batch = world->batch;
+    record->len = len;
+    if (form == SCRATCH && batch->scratch_len - world->scratch_used >= len + more) {
+        op->flags |= QUOIT_OPF_ARENA_SEND;
+        op->addr = batch->scratch_off + world->scratch_used;
+        op->len = len;
+        world->scratch_used += len + more;
+        return (uint8_t *)(uintptr_t)(batch->send_base + op->addr);
+    }
+    /* Copied ones lie here only until the op is taken, which is in this round. */
+    uint8_t *bytes = record->memory = malloc(len + 1);
+    if (bytes == NULL)
+        abort();
+    op->addr = (uintptr_t)bytes;
+    op->len = len;
+    if (form == BORROW)
+        op->flags |= QUOIT_OPF_BORROW;
+    else if (form == SLICES)
+        give_slices(op, bytes, len, slices[at++ % 64]);
+    return bytes;
+}
+
+void wire_placed(struct lane *lane, struct op *record, enum form form) {
+    struct world *world = lane->world;
+    if (record->memory == NULL || form == BORROW)
+        return;
+    /* What is copied is the library's when the call returns: it must not look again. */
+    quoit_status taken = quoit_submit(world->worker, world->nops);
+    if (taken != (quoit_status)world->nops)
+        torture_fail(lane, "submit: %s", quoit_status_name(taken));
+    world->nops = 0;
+    memset(record->memory, 0xDD, record->len);
+    free(record->memory);
+    record->memory = NULL;
+}
+
+/* Form: as in the enumeration; from FORMS on the same and QUIET, but BORROW. */
+void wire_send(struct lane *lane, uint32_t len, uint32_t form, uint64_t timeout_ns, struct op **watched) {
     struct connection *conn = &lane->conn;
-    bool quiet = form >= 4 && watched == NULL && form % 4 != BORROW;
+    bool quiet = form >= FORMS && watched == NULL && form % FORMS != BORROW;
     struct op *record;
     uint64_t content;
     quoit_op *op = lane_op(lane, QUOIT_OP_SEND, conn->stream, &record);
-    quoit_batch *batch = world->batch;
     record->watched = watched != NULL;
     record->quiet = quiet;
-    record->len = len;
     record->number = flow_send(&conn->out, len, quiet, NULL, &content);
     op->flags = quiet ? QUOIT_OPF_QUIET : 0;
     op->timeout_ns = timeout_ns;
     if (timeout_ns != 0)
-        record->due_ns = batch->now_ns + timeout_ns;
-    uint8_t *bytes = NULL;
-    if (form % 4 == SCRATCH && batch->scratch_len - world->scratch_used >= len) {
-        op->flags |= QUOIT_OPF_ARENA_SEND;
-        op->addr = batch->scratch_off + world->scratch_used;
-        op->len = len;
-        bytes = (uint8_t *)(uintptr_t)(batch->send_base + op->addr);
-        world->scratch_used += len;
-    } else {
-        /* Copied ones lie here only until the op is taken, which is in this round. */
-        record->memory = bytes = malloc(len);
-        if (bytes == NULL)
-            abort();
-        op->addr = (uintptr_t)bytes;
-        op->len = len;
-        if (form % 4 == BORROW)
-            op->flags |= QUOIT_OPF_BORROW;
-        else if (form % 4 == SLICES)
-            give_slices(op, bytes, len, slices[at++ % 64]);
-    }
+        record->due_ns = lane->world->batch->now_ns + timeout_ns;
+    uint8_t *bytes = wire_place(lane, op, record, len, form % FORMS, 0);
     pattern_fill(bytes, conn->out.seed, content, len);
-    if (record->memory != NULL && form % 4 != BORROW) {
-        /* What is copied is the library's when the call returns: it must not look again. */
-        quoit_status taken = quoit_submit(world->worker, world->nops);
-        if (taken != (quoit_status)world->nops)
-            torture_fail(lane, "submit: %s", quoit_status_name(taken));
-        world->nops = 0;
-        memset(bytes, 0xDD, len);
-        free(bytes);
-        record->memory = NULL;
-    }
+    wire_placed(lane, record, form % FORMS);
     conn->open_sends++;
     if (watched != NULL)
         *watched = record;

@@ -47,7 +47,8 @@ static void open_world(struct world *world) {
         *lane = (struct lane){.world = world, .index = i, .peer_listener = -1, .phase = DONE};
         lane->random = world_random(&world->random);
         lane->since_ns = torture_now();
-        establish_begin(lane);
+        lane->datagrams = ONE_OF(world, 0, 0, 1);
+        lane->datagrams ? datagram_bind(lane) : establish_begin(lane);
     }
 }
 
@@ -98,7 +99,9 @@ static void stop_world(struct world *world) {
     } while (!(world->batch->flags & QUOIT_BATCH_DRAINED));
     for (uint32_t i = 0; i < world->nlanes; i++) {
         struct lane *lane = &world->lanes[i];
-        if (lane->connected) {
+        if (lane->datagrams) {
+            datagram_finish(lane);
+        } else if (lane->connected) {
             lane->conn.torn = lane->conn.closed = true;
             stream_finish(lane);
         }
