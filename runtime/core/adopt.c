@@ -4,34 +4,42 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 /* Of an adopted listener it is not known: so many may come out of it when the worker drains. */
 #define BACKLOG 1024
 
-/* QUOIT_HANDLE_* of what the descriptor is, or a status. */
-static int kind_of(qt_worker *w, int fd) {
-    struct stat info;
+/* Of a socket, QUOIT_HANDLE_* or a status. */
+static int kind_of_socket(qt_worker *w, int fd, int *family) {
     int type = 0;
-    int domain = 0;
+    int protocol = 0;
     int listens = 0;
     socklen_t size = sizeof(int);
+    QT_COUNT(w, system_calls, 4);
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_DOMAIN, family, &size) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0)
+        return -errno;
+    bool ip = *family == AF_INET || *family == AF_INET6;
+    if (type == SOCK_DGRAM && (*family == AF_UNIX || (ip && protocol == IPPROTO_UDP)))
+        return QUOIT_HANDLE_DATAGRAM;
+    if (type != SOCK_STREAM || !(ip || *family == AF_UNIX))
+        return QUOIT_E_UNSUPPORTED;
+    return listens ? QUOIT_HANDLE_LISTENER : QUOIT_HANDLE_STREAM;
+}
+
+/* QUOIT_HANDLE_* of what the descriptor is, or a status. */
+static int kind_of(qt_worker *w, int fd, int *family) {
+    struct stat info;
     QT_COUNT(w, system_calls, 1);
     if (fstat(fd, &info) != 0)
         return -errno;
     if (S_ISDIR(info.st_mode))
         return QUOIT_E_UNSUPPORTED;
-    if (!S_ISSOCK(info.st_mode))
-        return QUOIT_HANDLE_FILE;
-    QT_COUNT(w, system_calls, 3);
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
-        getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 ||
-        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0)
-        return -errno;
-    if (type != SOCK_STREAM || (domain != AF_INET && domain != AF_INET6 && domain != AF_UNIX))
-        return QUOIT_E_UNSUPPORTED;
-    return listens ? QUOIT_HANDLE_LISTENER : QUOIT_HANDLE_STREAM;
+    return S_ISSOCK(info.st_mode) ? kind_of_socket(w, fd, family) : QUOIT_HANDLE_FILE;
 }
 
 /* A number adopted twice would be closed twice: each is remembered until it is closed or detached. 0, QUOIT_E_BUSY or -ENOMEM. */
@@ -71,10 +79,12 @@ static int make_blocking(qt_worker *w, int fd) {
     return fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0 ? 0 : -errno;
 }
 
-static qt_object *new_object(qt_worker *w, int kind, int fd, int *error) {
+static qt_object *new_object(qt_worker *w, int kind, int fd, int family, int *error) {
     qt_object *object = NULL;
     if (kind == QUOIT_HANDLE_STREAM) {
         object = (qt_object *)qt_stream_new(w, fd, error);
+    } else if (kind == QUOIT_HANDLE_DATAGRAM) {
+        object = (qt_object *)qt_datagram_new(w, fd, family, error);
     } else if (kind == QUOIT_HANDLE_LISTENER) {
         object = (qt_object *)qt_listener_new(w, fd, BACKLOG, error);
     } else {
@@ -94,12 +104,16 @@ static void drop_object(qt_object *object) {
     qt_handle_free(w, object);
     if (object->kind == QUOIT_HANDLE_STREAM)
         qt_slab_free(&w->streams, object);
+    else if (object->kind == QUOIT_HANDLE_DATAGRAM)
+        qt_slab_free(&w->datagrams, object);
     else
         qt_slab_free(&w->objects, object);
 }
 
 static int take(qt_worker *w, qt_object *object) {
-    int error = object->kind == QUOIT_HANDLE_STREAM ? qt_socket_take_linger(w, (qt_stream *)object) : 0;
+    int error = object->kind == QUOIT_HANDLE_STREAM     ? qt_socket_take_linger(w, (qt_stream *)object)
+                : object->kind == QUOIT_HANDLE_DATAGRAM ? qt_datagram_take(w, (qt_datagram *)object)
+                                                        : 0;
     QT_COUNT(w, system_calls, 1);
     if (!error && fcntl(object->fd, F_SETFD, FD_CLOEXEC) != 0)
         error = -errno;
@@ -110,14 +124,15 @@ static int take(qt_worker *w, qt_object *object) {
 
 void qt_op_adopt(qt_worker *w, const quoit_op *op, qt_object *object) {
     bool known = op->arg == 0 || op->arg == QUOIT_HANDLE_STREAM || op->arg == QUOIT_HANDLE_LISTENER ||
-                 op->arg == QUOIT_HANDLE_FILE;
+                 op->arg == QUOIT_HANDLE_FILE || op->arg == QUOIT_HANDLE_DATAGRAM;
     if (!known) {
         qt_refuse(w, op, QUOIT_E_FIELD, QUOIT_FIELD_ARG);
         return;
     }
     bool number = op->offset >= 0 && op->offset <= INT32_MAX;
     int fd = number ? (int)op->offset : -1;
-    int kind = number ? kind_of(w, fd) : -EBADF;
+    int family = AF_UNSPEC;
+    int kind = number ? kind_of(w, fd, &family) : -EBADF;
     if (kind < 0 || (op->arg != 0 && op->arg != (uint32_t)kind)) {
         qt_refuse(w, op, kind < 0 ? kind : QUOIT_E_KIND, kind < 0 ? QUOIT_FIELD_OFFSET : QUOIT_FIELD_ARG);
         return;
@@ -127,7 +142,7 @@ void qt_op_adopt(qt_worker *w, const quoit_op *op, qt_object *object) {
         qt_refuse(w, op, error, QUOIT_FIELD_OFFSET);
         return;
     }
-    object = new_object(w, kind, fd, &error);
+    object = new_object(w, kind, fd, family, &error);
     if (object != NULL)
         error = take(w, object);
     if (object == NULL || error) {
@@ -148,7 +163,7 @@ static bool is_busy(const qt_object *object) {
         return true;
     if (object->kind == QUOIT_HANDLE_LISTENER)
         return ((const qt_listener *)object)->held_count > 0;
-    if (object->kind != QUOIT_HANDLE_STREAM)
+    if (object->kind != QUOIT_HANDLE_STREAM && object->kind != QUOIT_HANDLE_DATAGRAM)
         return false;
     const qt_stream *s = (const qt_stream *)object;
     return s->held_count > 0 || s->held_end || s->send_head != NULL;
@@ -166,7 +181,7 @@ void qt_op_detach(qt_worker *w, const quoit_op *op, qt_object *object) {
         qt_adopted_drop(w, fd);
     if (object->kind == QUOIT_HANDLE_LISTENER) {
         qt_listener_close((qt_listener *)object);
-    } else if (object->kind == QUOIT_HANDLE_STREAM) {
+    } else if (object->kind == QUOIT_HANDLE_STREAM || object->kind == QUOIT_HANDLE_DATAGRAM) {
         qt_recv_drop((qt_stream *)object);
         qt_list_remove(&((qt_stream *)object)->dirty_link);
         qt_listener_stream_gone((qt_stream *)object);

@@ -125,6 +125,55 @@ static bool read_bind(qt_worker *w, const quoit_op *op, qt_bind *b) {
     return status == 0;
 }
 
+qt_datagram *qt_datagram_new(qt_worker *w, int fd, int family, int *error) {
+    qt_datagram *d = qt_slab_alloc(&w->datagrams);
+    *error = d ? qt_handle_new(w, &d->stream.object, QUOIT_HANDLE_DATAGRAM, fd) : -ENOMEM;
+    if (*error) {
+        if (d != NULL)
+            qt_slab_free(&w->datagrams, d);
+        return NULL;
+    }
+    qt_list_init(&d->stream.dirty_link);
+    qt_list_init(&d->stream.starved_link);
+    qt_list_init(&d->waiting);
+    qt_list_init(&d->flying);
+    qt_timer_init(&d->retry, qt_sendmsg_retry);
+    qt_silence_init(&d->stream);
+    d->family = (uint16_t)family;
+    return d;
+}
+
+static bool is_on(qt_worker *w, int fd, int level, int name) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    QT_COUNT(w, system_calls, 1);
+    return getsockopt(fd, level, name, &value, &size) == 0 && value != 0;
+}
+
+int qt_datagram_take(qt_worker *w, qt_datagram *d) {
+    int fd = d->stream.object.fd;
+    bool six = d->family == AF_INET6;
+    struct sockaddr_storage name;
+    socklen_t len = sizeof name;
+    quoit_addr bound;
+    QT_COUNT(w, system_calls, 2);
+    if (getsockname(fd, (struct sockaddr *)&name, &len) != 0)
+        return -errno;
+    int error = qt_addr_from_sockaddr(&name, len, &bound);
+    if (error)
+        return error;
+    d->port = bound.port;
+    len = sizeof name;
+    d->connected = getpeername(fd, (struct sockaddr *)&name, &len) == 0;
+    if (d->family == AF_UNIX)
+        return 0;
+    if (is_on(w, fd, SOL_UDP, UDP_GRO))
+        d->options |= QUOIT_BIND_GRO;
+    if (is_on(w, fd, six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_RECVPKTINFO : IP_PKTINFO))
+        d->options |= QUOIT_BIND_PKTINFO;
+    return 0;
+}
+
 void qt_op_bind(qt_worker *w, const quoit_op *op, qt_object *object) {
     (void)object;
     qt_bind b;
@@ -137,22 +186,13 @@ void qt_op_bind(qt_worker *w, const quoit_op *op, qt_object *object) {
         qt_refuse(w, op, fd, field);
         return;
     }
-    qt_datagram *d = qt_slab_alloc(&w->datagrams);
-    int error = d ? qt_handle_new(w, &d->stream.object, QUOIT_HANDLE_DATAGRAM, fd) : -ENOMEM;
-    if (error) {
-        if (d != NULL)
-            qt_slab_free(&w->datagrams, d);
+    int error;
+    qt_datagram *d = qt_datagram_new(w, fd, b.local_len != 0 ? b.local.ss_family : b.peer.ss_family, &error);
+    if (d == NULL) {
         close(fd);
         qt_refuse(w, op, error, 0);
         return;
     }
-    qt_list_init(&d->stream.dirty_link);
-    qt_list_init(&d->stream.starved_link);
-    qt_list_init(&d->waiting);
-    qt_list_init(&d->flying);
-    qt_timer_init(&d->retry, qt_sendmsg_retry);
-    qt_silence_init(&d->stream);
-    d->family = b.local_len != 0 ? b.local.ss_family : b.peer.ss_family;
     d->port = bound.port;
     d->options = b.flags;
     d->connected = b.peer_len != 0;

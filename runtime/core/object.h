@@ -215,6 +215,9 @@ void qt_recv_drop(qt_stream *s); /* closing: give back what is held */
 void qt_starved_rearm(qt_worker *w);
 
 /* datagram.c */
+qt_datagram *qt_datagram_new(qt_worker *w, int fd, int family, int *error);
+int qt_datagram_take(qt_worker *w,
+                     qt_datagram *d); /* of an adopted one: what it was set to before; 0 or -errno */
 void qt_op_bind(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_op_multicast(qt_worker *w, const quoit_op *op, qt_object *object);
 

@@ -26,9 +26,10 @@
 #define CAP_LEAST 1536u
 #define CAP_JOINED 65536u
 
-/* Bytes that the control data of a multishot's buffer take. */
+/* Bytes that the control data of a multishot's buffer take. An adopted socket may tell more, before what is read here. */
 static uint32_t control_size(const qt_datagram *d) {
-    return d->options & QUOIT_BIND_PKTINFO ? CONTROL_SIZE : d->options & QUOIT_BIND_GRO ? GRO_SIZE : 0;
+    uint32_t gro = d->stream.object.adopted ? CONTROL_SIZE : GRO_SIZE;
+    return d->options & QUOIT_BIND_PKTINFO ? CONTROL_SIZE : d->options & QUOIT_BIND_GRO ? gro : 0;
 }
 
 static uint32_t names_size(const qt_datagram *d) {

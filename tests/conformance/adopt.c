@@ -139,7 +139,7 @@ static void refused(void) {
     CHECK_EQ(op_must(&pump, op_adopt(&pump, ends[0], QUOIT_HANDLE_FILE), QUOIT_E_KIND).aux, QUOIT_FIELD_ARG);
     CHECK_EQ(op_must(&pump, op_adopt(&pump, ends[0], QUOIT_HANDLE_TIMER), QUOIT_E_FIELD).aux,
              QUOIT_FIELD_ARG);
-    int raw = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), tmp = open("/tmp", O_RDONLY | O_CLOEXEC);
+    int raw = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, 0), tmp = open("/tmp", O_RDONLY | O_CLOEXEC);
     CHECK_EQ(op_must(&pump, op_adopt(&pump, raw, 0), QUOIT_E_UNSUPPORTED).aux, QUOIT_FIELD_OFFSET);
     CHECK_EQ(op_must(&pump, op_adopt(&pump, tmp, 0), QUOIT_E_UNSUPPORTED).aux, QUOIT_FIELD_OFFSET);
     close(raw);

@@ -195,16 +195,18 @@ typedef struct quoit_op {
  */
 #define QUOIT_OP_SOCKET_SET 26
 /*
- * adopt: offset a file descriptor that becomes quoit's, to be closed by it alone; arg what it is: QUOIT_HANDLE_STREAM, _LISTENER, _FILE (a pipe,
- * device or regular file), or 0: found out. It is made close-on-exec and blocking, for all that share it, and a time to linger is taken
- * off. -> 0, value the object. On failure it stays the caller's. Errors: -EBADF: not open; QUOIT_E_KIND: not what arg says;
- * QUOIT_E_UNSUPPORTED: a directory or socket of another sort; QUOIT_E_BUSY: this worker has adopted it already.
+ * adopt: offset a file descriptor that becomes quoit's, to be closed by it alone; arg what it is: QUOIT_HANDLE_STREAM, _LISTENER, _DATAGRAM (UDP,
+ * Unix), _FILE (a pipe, device or regular file), or 0: found out. It is made close-on-exec and blocking, for all that share it, and a time to linger is
+ * taken off. A datagram socket keeps its peer, and packet info and GRO if they are on. -> 0, value the object. On failure it stays the caller's. Errors:
+ * -EBADF: not open; QUOIT_E_KIND: not what arg says; QUOIT_E_UNSUPPORTED: a directory or socket of another sort; QUOIT_E_BUSY: this worker has
+ * adopted it already.
  */
 #define QUOIT_OP_ADOPT 27
 /*
- * detach: target stream, listener or file without ops in flight; the opposite of adopt, also for what accept, connect, listen and open made. Ends the
- * handle and leaves the descriptor. -> 0, value the descriptor: the program's, to be closed by it, blocking and close-on-exec. Errors: QUOIT_E_BUSY: an op
- * has not told its last event, or bytes came (while receiving was paused) that no recv has told, or connections that no accept has: let it, then detach.
+ * detach: target stream, datagram socket, listener or file without ops in flight; the opposite of adopt, also for what accept, connect, bind, listen and
+ * open made. Ends the handle and leaves the descriptor. -> 0, value the descriptor: the program's, to be closed by it, blocking and close-on-exec.
+ * Errors: QUOIT_E_BUSY: an op has not told its last event, or bytes or datagrams came (while receiving was paused) that no receive has told, or
+ * connections that no accept has: let it, then detach.
  */
 #define QUOIT_OP_DETACH 28
 /*
