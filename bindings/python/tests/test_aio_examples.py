@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The services of examples/python that are made of async functions, run as programs."""
 
+import socket
 import threading
 
 import pytest
@@ -35,3 +36,19 @@ def test_echo(driver: str, name: str, pressure: tuple[str, ...]) -> None:
     assert told["handler_bytes"] == sum(len(data) - number * 1000 for number in range(10))
     assert told["handler_messages"] >= 10
     assert told["stats"]["ticks"] == told["stats"]["crossings"]
+
+
+@pytest.mark.parametrize("pressure", [(), ("--events", "1")], ids=" ".join)
+def test_udp(driver: str, pressure: tuple[str, ...]) -> None:
+    with service("async_udp.py", "127.0.0.1:0", "--driver", driver, *pressure) as udp:
+        host, _, port = udp.address.rpartition(":")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.settimeout(support.LIMIT)
+            client.connect((host, int(port)))
+            for size in (0, 1, 1400):
+                client.send(pattern(size))
+                assert client.recv(2000) == pattern(size)
+            client.send(bytes(60_000))
+            assert client.recv(2000) == b"60000"
+    assert (udp.farewell["driver"], udp.farewell["handler_messages"]) == (driver, 4)
+    assert udp.farewell["handler_bytes"] == 61_401

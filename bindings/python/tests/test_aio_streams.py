@@ -14,8 +14,9 @@ import pytest
 import quoit
 from aio_support import Runner, beside, cancelled, in_thread, pair, thread, until
 from quoit import aio
+from quoit.aio.debt import SEND_ABOVE
 from quoit.aio.listener import WAITING_MAX
-from quoit.aio.streams import PAUSE_ABOVE, SEND_ABOVE
+from quoit.aio.streams import PAUSE_ABOVE
 from support import dial, pattern, receive, receive_all
 
 
@@ -108,7 +109,7 @@ def test_send_waits_while_too_much_is_owed(run: Runner) -> None:
                     most = max(most, stream.bytes_queued)
 
             sending = asyncio.create_task(send())
-            await until(lambda: stream._resource.senders)
+            await until(lambda: stream._resource.debt.waiters)
             assert SEND_ABOVE < stream.bytes_queued <= most <= SEND_ABOVE + len(piece)
             await cancelled(sending)
             assert sent == stream.bytes_sent + stream.bytes_queued

@@ -8,17 +8,19 @@ Two ways to have a worker, and all else is the same in both:
 asyncio's own tasks, TaskGroup, timeout, wait_for, Lock and Queue go with it.
 """
 
+from .datagrams import Datagram, DatagramSocket, bind, connect_datagrams
 from .files import File, offload, open_file
 from .host import Host, current
 from .hosted import hosted
 from .listener import Listener, listen
 from .loop import WorkerLoop, new_event_loop, run_async
+from .options import Options
 from .streams import Incomplete, Stream, TooLong, connect
 from .tasks import spawn
 from .timers import Ticker, every, sleep, sleep_until
 
 __all__ = [
-    "File", "Host", "Incomplete", "Listener", "Stream", "Ticker", "TooLong", "WorkerLoop", "connect", "current",
-    "every", "hosted", "listen", "new_event_loop", "offload", "open_file", "run_async", "sleep", "sleep_until",
-    "spawn",
+    "Datagram", "DatagramSocket", "File", "Host", "Incomplete", "Listener", "Options", "Stream", "Ticker", "TooLong",
+    "WorkerLoop", "bind", "connect", "connect_datagrams", "current", "every", "hosted", "listen", "new_event_loop",
+    "offload", "open_file", "run_async", "sleep", "sleep_until", "spawn",
 ]  # fmt: skip

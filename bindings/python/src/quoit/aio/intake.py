@@ -28,6 +28,8 @@ class Intake(Resource, Generic[T]):
 
     opcode: ClassVar[int]
     flags: ClassVar[int] = const.OPF_MULTI
+    # The most bytes that one event brings, where the op has such a bound.
+    cap: int = 0
 
     def __init__(self, host: "Host", handle: int, most: int) -> None:
         super().__init__(host, handle)
@@ -64,7 +66,7 @@ class Intake(Resource, Generic[T]):
     def arm(self) -> None:
         self.armed, self.pausing = True, False
         worker = self.host.worker
-        worker.op(self.opcode, self.flags, self.handle, worker.expect(self.told))
+        worker.op(self.opcode, self.flags, self.handle, worker.expect(self.told), 0, self.cap)
 
     def told(self, event: Event) -> None:
         fine = self.came(event)

@@ -13,6 +13,7 @@ from ..runtime import fill
 from ..streams import Stream as Plain
 from .host import Host, current
 from .intake import Intake
+from .options import SocketOptions
 from .resource import Series
 from .streams import Inlet, Stream, Tell
 from .tasks import spawn
@@ -54,7 +55,7 @@ class _Door(Intake[Inlet], Tell):
         super().discard()
 
 
-class Listener(Series[_Door, Stream]):
+class Listener(SocketOptions[_Door], Series[_Door, Stream]):
     """Accepts streams: `async for stream in listener`, `accept`, or `serve`. Close it, or a ResourceWarning tells."""
 
     __slots__ = ()
@@ -62,7 +63,7 @@ class Listener(Series[_Door, Stream]):
     @property
     def address(self) -> str:
         """The address that it is bound to. Errors: QUOIT_E_STALE after the close."""
-        return addresses.of(self._resource.host.worker.pointer, self.handle, peer=False)
+        return self.local
 
     @property
     def port(self) -> int:

@@ -2,7 +2,6 @@
 """Streams that are awaited. What came waits in a buffer, so a receive that is cancelled takes nothing."""
 
 import asyncio
-from collections import deque
 from typing import Self
 
 from .. import const
@@ -10,14 +9,14 @@ from ..batch import Buffer
 from ..errors import Error
 from ..streams import Handler, Lent
 from ..streams import Stream as Plain
+from .debt import Debt
 from .host import Host, current
+from .options import SocketOptions
 from .resource import Held, Resource, wake
 
 # Received bytes above which a stream that nobody reads is paused, and below which it goes on.
 PAUSE_ABOVE = 256 * 1024
 RESUME_BELOW = 64 * 1024
-# Bytes that a stream may owe before `send` waits.
-SEND_ABOVE = 64 * 1024
 # Sends from this size on are not copied.
 BORROW_FROM = 32 * 1024
 
@@ -37,7 +36,7 @@ class TooLong(ValueError):
 class Inlet(Resource):
     """What the worker tells of a stream."""
 
-    __slots__ = ("buffer", "eof", "error", "owed", "paused", "plain", "reader", "send_error", "senders", "sent",
+    __slots__ = ("buffer", "debt", "eof", "error", "paused", "plain", "reader", "send_error", "sent",
                  "wanted")  # fmt: skip
 
     shown = "Stream"
@@ -53,9 +52,9 @@ class Inlet(Resource):
         self.send_error: Error | None = None
         # How many bytes the reader waits for at once.
         self.wanted = 0
-        self.owed = self.sent = 0
+        self.debt = Debt(host.loop)
+        self.sent = 0
         self.reader: asyncio.Future[None] | None = None
-        self.senders: deque[asyncio.Future[None]] = deque()
 
     def got(self, data: Lent) -> None:
         self.buffer += data.view
@@ -74,16 +73,14 @@ class Inlet(Resource):
         self.error = error
         self.gone()
         wake(self.reader)
-        for waiter in self.senders:
-            wake(waiter)
+        self.debt.wake()
 
     def close(self) -> None:
         if not self.ending:
             self.ending = True
             self.plain.close()
             wake(self.reader)
-            for waiter in self.senders:
-                wake(waiter)
+            self.debt.wake()
 
     def drop(self) -> None:
         self.ending = True
@@ -92,15 +89,13 @@ class Inlet(Resource):
 
     def told(self, size: int, outcome: int | Error) -> None:
         """How a queued send ended."""
-        self.owed -= size
         if isinstance(outcome, Error):
             self.sent += outcome.done
             self.send_error = self.send_error or outcome
+            self.debt.wake()
         else:
             self.sent += outcome
-        if self.owed <= SEND_ABOVE or self.send_error:
-            while self.senders:
-                wake(self.senders.popleft())
+        self.debt.paid(size)
 
 
 class Tell(Handler):
@@ -117,7 +112,7 @@ class Tell(Handler):
         stream.state.ended(error)
 
 
-class Stream(Held[Inlet]):
+class Stream(SocketOptions[Inlet], Held[Inlet]):
     """A connected byte stream. Use it as an async context manager, or close it; else a ResourceWarning tells.
 
     One task may receive at a time, and any number may send; what each sends stays together. A task that is cancelled
@@ -227,20 +222,12 @@ class Stream(Held[Inlet]):
         """
         inlet = self._resource
         self._check_send("send")
-        while inlet.owed > SEND_ABOVE:
-            waiter = inlet.host.loop.create_future()
-            inlet.senders.append(waiter)
-            try:
-                await waiter
-            finally:
-                if waiter in inlet.senders:
-                    inlet.senders.remove(waiter)
-            self._check_send("send")
+        await inlet.debt.room(lambda: self._check_send("send"))
         whole = data if isinstance(data, bytes) else bytes(data)
         size = len(whole)
         if not size:
             return
-        inlet.owed += size
+        inlet.debt.owe(size)
         inlet.plain.send(whole, lambda outcome: inlet.told(size, outcome), borrow=size >= BORROW_FROM)
 
     async def send_all(self, data: Buffer) -> None:
@@ -256,7 +243,7 @@ class Stream(Held[Inlet]):
         reply = inlet.host.reply()
 
         def told(outcome: int | Error) -> None:
-            inlet.owed += size  # `told` takes it off, and this send has no part in the back-pressure of `send`
+            inlet.debt.owe(size)  # `told` takes it off, and this send has no part in the back-pressure of `send`
             cancelled = isinstance(outcome, Error) and outcome.kind == const.CLASS_CANCELLED
             if cancelled:
                 assert isinstance(outcome, Error)
@@ -272,7 +259,7 @@ class Stream(Held[Inlet]):
     async def flush(self) -> None:
         """Waits until all that `send` queued has left. Errors: that of a send that failed."""
         inlet = self._resource
-        while inlet.owed and not inlet.send_error and not inlet.closed:
+        while inlet.debt.bytes and not inlet.send_error and not inlet.closed:
             await self._ordered(const.OP_SEND)
         failed = inlet.send_error or inlet.error
         if failed is not None:
@@ -310,19 +297,14 @@ class Stream(Held[Inlet]):
     @property
     def bytes_queued(self) -> int:
         """Bytes that `send` queued and that are not known to have left."""
-        return self._resource.owed
+        return self._resource.debt.bytes
 
     # The ends.
 
     @property
     def peer(self) -> str:
         """The peer's address. Errors: QUOIT_E_STALE after the end."""
-        return self._resource.plain.peer
-
-    @property
-    def local(self) -> str:
-        """The local address. Errors: QUOIT_E_STALE after the end."""
-        return self._resource.plain.local
+        return self._address(peer=True)
 
     def close(self) -> None:
         """Begins to end the stream: what is queued is still sent, nothing more is received. Twice is nothing."""
