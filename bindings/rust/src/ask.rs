@@ -70,13 +70,16 @@ impl Ops {
 
     /// Makes a UDP or Unix datagram socket at an address. The event's value is the socket, its `aux` the port.
     pub fn bind(&self, addr: impl ToAddr, options: BindOptions, user_data: u64) -> Result<()> {
-        self.bind_to(addr.to_addr()?, options, user_data);
+        self.bind_to(Some(addr.to_addr()?), options, user_data);
         Ok(())
     }
 
-    pub(crate) fn bind_to(&self, addr: Addr, options: BindOptions, user_data: u64) {
+    /// Without an address, which needs a peer, the kernel chooses it.
+    pub(crate) fn bind_to(&self, addr: Option<Addr>, options: BindOptions, user_data: u64) {
         const LEN: usize = size_of::<sys::quoit_addr>();
-        let bind = sys::quoit_op { len: LEN as u32, ..op(sys::QUOIT_OP_BIND, Handle::NONE, user_data) };
+        let bind = op(sys::QUOIT_OP_BIND, Handle::NONE, user_data);
+        let Some(addr) = addr else { return self.push_aside(bind, options.raw()) };
+        let bind = sys::quoit_op { len: LEN as u32, ..bind };
         let block = BindBlock { addr: addr.raw, options: options.raw() };
         self.push_block(bind, block, |op, _, at| op.arg2 = at + LEN as u64);
     }
@@ -272,7 +275,15 @@ impl Ops {
         check_event(unsafe { sys::quoit_file_size(self.worker(), file.raw()) })
     }
 
-    /// The local address of a stream or listener.
+    /// The value of a socket's option (`quoit_sys::QUOIT_SOCKET_*`).
+    pub fn socket_option(&self, socket: Handle, option: u32) -> Result<i64> {
+        let mut value = 0;
+        // SAFETY: this is the owner thread; any handle and option may be asked for; value takes the result.
+        check(unsafe { sys::quoit_socket_get(self.worker(), socket.raw(), option, &mut value) })?;
+        Ok(value)
+    }
+
+    /// The local address of a stream, listener or datagram socket.
     pub fn local_addr(&self, handle: Handle) -> Result<Addr> {
         let mut addr = Addr::empty();
         // SAFETY: this is the owner thread; any handle may be asked for; addr is a writable struct.
@@ -280,7 +291,7 @@ impl Ops {
         Ok(addr)
     }
 
-    /// The peer's address of a stream.
+    /// The peer's address of a stream or datagram socket.
     pub fn peer_addr(&self, handle: Handle) -> Result<Addr> {
         let mut addr = Addr::empty();
         // SAFETY: as above.

@@ -23,8 +23,24 @@ pub struct Ops {
     failed: Cell<Option<Error>>,
 }
 
-/// Bytes of an address beside a payload.
-const PEER_LEN: usize = size_of::<sys::quoit_addr>();
+/// A part of the scratch region, which nobody else writes before the next turn.
+struct Room {
+    offset: u64,
+    len: usize,
+}
+
+/// What stands beside a datagram's payload.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Envelope {
+    to: sys::quoit_addr,
+    info: sys::quoit_packet_info,
+}
+
+// SAFETY: 128 and 144 bytes, each without padding, the whole a multiple of its alignment.
+unsafe impl Plain for Envelope {}
+
+const TO_LEN: u64 = size_of::<sys::quoit_addr>() as u64;
 
 /// Positions in the scratch region are multiples of this, as any struct wants.
 const ALIGN: u32 = 16;
@@ -99,17 +115,26 @@ impl Ops {
     }
 
     /// Takes room in the scratch region, while it has any.
-    fn reserve(&self, len: usize) -> Option<u64> {
+    fn reserve(&self, len: usize) -> Option<Room> {
         let batch = self.batch();
         let used = self.scratch_used.get();
-        let len = u32::try_from(len).ok().filter(|len| batch.scratch_len.saturating_sub(used) >= *len)?;
-        self.scratch_used.set((used + len).next_multiple_of(ALIGN).min(batch.scratch_len));
-        Some(batch.scratch_off + u64::from(used))
+        let wanted = u32::try_from(len).ok().filter(|len| batch.scratch_len.saturating_sub(used) >= *len)?;
+        self.scratch_used.set((used + wanted).next_multiple_of(ALIGN).min(batch.scratch_len));
+        Some(Room { offset: batch.scratch_off + u64::from(used), len })
+    }
+
+    fn fill(&self, room: &Room, at: usize, bytes: &[u8]) {
+        assert!(at <= room.len && bytes.len() <= room.len - at);
+        // SAFETY: the room is as many bytes of the scratch region, which this thread alone may write until the next turn.
+        unsafe {
+            let to = (self.batch().send_base + room.offset) as *mut u8;
+            to.add(at).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
     }
 
     /// Pushes an op whose `addr` names the bytes.
     pub(crate) fn push_with(&self, op: sys::quoit_op, bytes: &[u8]) {
-        self.push_at(op, self.reserve(bytes.len()), bytes);
+        self.push_at(op, self.reserve(bytes.len()), bytes, |op, at| op.addr = at);
     }
 
     /// The same for plain data that names parts of itself: `link` is told where it will lie.
@@ -120,51 +145,68 @@ impl Ops {
         link: impl FnOnce(&mut sys::quoit_op, &mut T, u64),
     ) {
         let room = self.reserve(size_of::<T>());
-        let at = room.unwrap_or((&raw const block) as u64);
+        let at = room.as_ref().map_or((&raw const block) as u64, |room| room.offset);
         link(&mut op, &mut block, at);
-        self.push_at(op, room, block.bytes());
+        self.push_at(op, room, block.bytes(), |op, at| op.addr = at);
     }
 
-    /// A datagram of these bytes for a peer, if it is given.
-    pub(crate) fn push_to_peer(&self, mut op: sys::quoit_op, bytes: &[u8], peer: Option<&Addr>) {
+    /// The same for an op that names plain data in `arg2` only.
+    pub(crate) fn push_aside<T: Plain>(&self, op: sys::quoit_op, block: T) {
+        let room = self.reserve(size_of::<T>());
+        self.push_at(op, room, block.bytes(), |op, at| op.arg2 = at);
+    }
+
+    /// A datagram of these bytes: for a peer, and from where, if they are given.
+    pub(crate) fn push_datagram(
+        &self,
+        mut op: sys::quoit_op,
+        bytes: &[u8],
+        to: Option<&Addr>,
+        info: Option<&sys::quoit_packet_info>,
+    ) {
         op.len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let Some(peer) = peer else { return self.push_with(op, bytes) };
-        let room = self.reserve(ALIGN as usize + PEER_LEN + bytes.len());
-        if let Some(offset) = room {
-            // Never the arena's first byte: an address at 0 is none.
-            let offset = offset + u64::from(ALIGN);
-            // SAFETY: room is as many bytes of the scratch region, which this thread may write until the next turn.
-            unsafe {
-                let to = (self.batch().send_base + offset) as *mut u8;
-                to.copy_from_nonoverlapping(peer.raw.bytes().as_ptr(), PEER_LEN);
-                to.add(PEER_LEN).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-            }
-            op.arg2 = offset;
-            op.addr = offset + PEER_LEN as u64;
+        if to.is_none() && info.is_none() {
+            return self.push_with(op, bytes);
+        }
+        const HEAD: usize = size_of::<Envelope>();
+        let envelope = Envelope {
+            to: to.copied().unwrap_or(Addr::empty()).raw,
+            info: info.copied().unwrap_or(packet_info(Addr::empty())),
+        };
+        let room = self.reserve(HEAD + bytes.len());
+        let at = room.as_ref().map_or((&raw const envelope) as u64, |room| room.offset);
+        op.arg2 = to.map_or(0, |_| at);
+        op.offset = info.map_or(0, |_| (at + TO_LEN) as i64);
+        if let Some(room) = room {
+            self.fill(&room, 0, envelope.bytes());
+            self.fill(&room, HEAD, bytes);
+            op.addr = room.offset + HEAD as u64;
             op.flags |= sys::QUOIT_OPF_ARENA_SEND;
             self.push(op);
         } else {
-            op.arg2 = (&raw const peer.raw) as u64;
             op.addr = bytes.as_ptr() as u64;
-            // SAFETY: both live until the submission has taken the op with all that it points at.
+            // SAFETY: all of it lives until the submission has taken the op with all that it points at.
             unsafe { self.push_raw(op) };
             self.submit();
         }
     }
 
-    /// With room the bytes are copied there; without, the library reads them where they are before this returns.
-    fn push_at(&self, mut op: sys::quoit_op, room: Option<u64>, bytes: &[u8]) {
-        if let Some(offset) = room {
-            // SAFETY: room is as many bytes of the scratch region, which this thread may write until the next turn.
-            unsafe {
-                let to = (self.batch().send_base + offset) as *mut u8;
-                to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-            }
-            op.addr = offset;
+    /// With room the bytes are copied there; without, the library reads them where they are before this returns. `name` writes
+    /// into the op where that is.
+    fn push_at(
+        &self,
+        mut op: sys::quoit_op,
+        room: Option<Room>,
+        bytes: &[u8],
+        name: impl FnOnce(&mut sys::quoit_op, u64),
+    ) {
+        if let Some(room) = room {
+            self.fill(&room, 0, bytes);
+            name(&mut op, room.offset);
             op.flags |= sys::QUOIT_OPF_ARENA_SEND;
             self.push(op);
         } else {
-            op.addr = bytes.as_ptr() as u64;
+            name(&mut op, bytes.as_ptr() as u64);
             // SAFETY: the bytes live until the submission has taken the op with all that it points at.
             unsafe { self.push_raw(op) };
             self.submit();
@@ -205,6 +247,12 @@ impl Ops {
     }
 }
 
+/// Where a datagram leaves from.
+pub(crate) fn packet_info(source: Addr) -> sys::quoit_packet_info {
+    let struct_size = size_of::<sys::quoit_packet_info>() as u32;
+    sys::quoit_packet_info { struct_size, flags: 0, reserved: 0, source: source.raw }
+}
+
 /// An op with its three common fields, all others zero.
 pub(crate) fn op(opcode: u32, target: Handle, user_data: u64) -> sys::quoit_op {
     sys::quoit_op { opcode, target: target.raw(), user_data, ..Default::default() }
@@ -223,3 +271,6 @@ pub(crate) unsafe trait Plain: Copy {
 
 // SAFETY: the headers are compiled with -Wpadded, so no public struct has padding.
 unsafe impl Plain for sys::quoit_addr {}
+
+// SAFETY: the same.
+unsafe impl Plain for sys::quoit_bind_options {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What listen, open and post take.
+//! What listen, bind, open and post take.
 
 use crate::addr::Addr;
 use crate::handle::Handle;
@@ -48,6 +48,19 @@ impl ListenOptions {
     /// Remove an old Unix socket file at this path first.
     pub fn unlink(mut self) -> Self {
         self.flags |= sys::QUOIT_LISTEN_UNLINK;
+        self
+    }
+
+    /// Also an address that no interface has yet.
+    pub fn freebind(mut self) -> Self {
+        self.flags |= sys::QUOIT_LISTEN_FREEBIND;
+        self
+    }
+
+    /// Accept a TCP connection when its first bytes are there, or after about a second; `TcpListener::set_defer_accept` sets
+    /// another time.
+    pub fn defer_accept(mut self) -> Self {
+        self.flags |= sys::QUOIT_LISTEN_DEFER_ACCEPT;
         self
     }
 
@@ -105,6 +118,29 @@ impl BindOptions {
     pub fn broadcast(mut self) -> Self {
         self.flags |= sys::QUOIT_BIND_BROADCAST;
         self
+    }
+
+    /// Remove an old Unix socket file at this path first.
+    pub fn unlink(mut self) -> Self {
+        self.flags |= sys::QUOIT_BIND_UNLINK;
+        self
+    }
+
+    /// Each datagram tells where it was sent to and by which interface it came.
+    pub fn packet_info(mut self) -> Self {
+        self.flags |= sys::QUOIT_BIND_PKTINFO;
+        self
+    }
+
+    /// The kernel may join datagrams of one peer, which then come as one with a
+    /// [segment size](crate::net::Datagram::segment_size).
+    pub fn join_segments(mut self) -> Self {
+        self.flags |= sys::QUOIT_BIND_GRO;
+        self
+    }
+
+    pub(crate) fn has_packet_info(self) -> bool {
+        self.flags & sys::QUOIT_BIND_PKTINFO != 0
     }
 
     /// Longest datagram that a [`UdpSocket`](crate::net::UdpSocket) receives whole, up to 131072 bytes. By default it is what a

@@ -3,24 +3,17 @@
 
 mod common;
 
-use common::{check_echo_on, on_each_driver, pattern, small_pool, Limit, TempDir};
+use common::{check_echo_on, on_each_driver, pattern, run, small_pool, Limit, TempDir};
 use quoit::net::{Listener, Stream};
-use quoit::rt::{self, Executor};
-use quoit::{time, Addr, Error, ListenOptions, Result, Runtime, WorkerBuilder};
+use quoit::rt;
+use quoit::{time, Addr, Error, ListenOptions, Result, Runtime};
 use std::cell::Cell;
-use std::future::Future;
 use std::net::Shutdown;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Runs a test's future, which must end within a minute.
-fn run<T>(options: WorkerBuilder, future: impl Future<Output = Result<T>>) -> T {
-    let mut executor: Executor = options.executor().expect("an executor");
-    let limited = executor.block_on(async { time::timeout(Duration::from_secs(60), future).await });
-    limited.expect("the executor runs").expect("it ends in time").expect("it ends well")
-}
-
 /// Serves echoes on a port of the system's choice.
 async fn serve_echo(addr: &str) -> Result<Addr> {
     let listener = Listener::bind(addr).await?;

@@ -3,18 +3,11 @@
 
 mod common;
 
-use common::{on_each_driver, pattern, TempDir};
+use common::{on_each_driver, pattern, run, TempDir};
 use quoit::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use quoit::{spawn, time, Error, ListenOptions, Result, WorkerBuilder};
-use std::future::Future;
+use quoit::{spawn, time, Error, ListenOptions};
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-fn run<T>(options: WorkerBuilder, future: impl Future<Output = Result<T>>) -> T {
-    let mut executor = options.executor().expect("an executor");
-    let limited = executor.block_on(async { time::timeout(Duration::from_secs(60), future).await });
-    limited.expect("the executor runs").expect("it ends in time").expect("it ends well")
-}
 
 #[test]
 fn tcp_by_its_addresses() {

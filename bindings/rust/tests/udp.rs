@@ -3,19 +3,9 @@
 
 mod common;
 
-use common::{on_each_driver, pattern};
+use common::{on_each_driver, pattern, poll_once, run};
 use quoit::net::UdpSocket;
-use quoit::{rt, spawn, time, BindOptions, Error, Result, WorkerBuilder};
-use std::future::{poll_fn, Future};
-use std::pin::pin;
-use std::task::Poll;
-use std::time::Duration;
-
-fn run<T>(options: WorkerBuilder, future: impl Future<Output = Result<T>>) -> T {
-    let mut executor = options.executor().expect("an executor");
-    let limited = executor.block_on(async { time::timeout(Duration::from_secs(60), future).await });
-    limited.expect("the executor runs").expect("it ends in time").expect("it ends well")
-}
+use quoit::{rt, spawn, BindOptions, Error, Result};
 
 #[test]
 fn datagrams_stay_whole() {
@@ -123,10 +113,7 @@ fn dropped_receives_lose_nothing() {
                 // Each receive is dropped after so many turns, and asked again.
                 let mut turns = number % 4;
                 let datagram = loop {
-                    let mut receive = pin!(far.recv());
-                    if let Poll::Ready(datagram) =
-                        poll_fn(|context| Poll::Ready(receive.as_mut().poll(context))).await
-                    {
+                    if let Some(datagram) = poll_once(far.recv()).await {
                         break datagram?;
                     }
                     for _ in 0..turns {

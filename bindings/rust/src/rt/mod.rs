@@ -7,6 +7,7 @@
 
 mod core;
 pub mod fs;
+mod inbox;
 mod join;
 mod lease;
 pub mod net;

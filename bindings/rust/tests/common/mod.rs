@@ -2,11 +2,14 @@
 //! What the tests share: every driver that this machine has, a limit of time, bytes that can be checked.
 #![allow(dead_code)]
 
-use quoit::{Driver, Runtime, WorkerBuilder};
+use quoit::{time, Driver, Result, Runtime, WorkerBuilder};
+use std::future::{poll_fn, Future};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 /// Runs a test once per driver. With QUOIT_DRIVER set, that one only; it must then be the one that runs.
@@ -33,6 +36,23 @@ pub fn on_each_driver(test: impl Fn(&Runtime)) {
         }
     }
     assert!(ran > 0, "no driver ran");
+}
+
+/// Runs a future on an executor of its own. It must end well, and in time.
+pub fn run<T>(options: WorkerBuilder, future: impl Future<Output = Result<T>>) -> T {
+    let mut executor = options.executor().expect("an executor");
+    let limited = executor.block_on(async { time::timeout(Duration::from_secs(60), future).await });
+    limited.expect("the executor runs").expect("it ends in time").expect("it ends well")
+}
+
+/// Polls a future once and drops it; its output if it was ready.
+pub async fn poll_once<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 /// Says that something was not tested, past the test runner's capture of what tests print.

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Listeners.
 
-use super::{Inbox, Stream};
+use super::Stream;
 use crate::addr::{Addr, ToAddr};
-use crate::error::{check_event, Error, Result};
+use crate::error::{check_event, Result};
 use crate::handle::Handle;
 use crate::ops::op;
 use crate::options::ListenOptions;
 use crate::rt::core::{current, Core};
+use crate::rt::inbox::Inbox;
 use crate::rt::op::Op;
 use crate::rt::slots::Sink;
 use quoit_sys as sys;
-use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Poll;
 
 /// Accepted streams that may wait for a call of accept; beyond them the listener's backlog holds them.
 const ACCEPTED_MAX: usize = 1024;
@@ -29,7 +28,6 @@ struct ListenerInner {
     core: Rc<Core>,
     handle: Handle,
     inbox: Inbox<Handle>,
-    cancelling: Cell<bool>,
 }
 
 impl Listener {
@@ -49,37 +47,20 @@ impl Listener {
         let listen = Op::start(&core, listen, |op| core.ops().listen_to(addr, options, op.user_data));
         let (_, done) = listen.await;
         check_event(done.event.result)?;
-        let inner = ListenerInner {
-            core,
-            handle: Handle::from_raw(done.event.value),
-            inbox: Inbox::new(),
-            cancelling: Cell::new(false),
-        };
+        let handle = Handle::from_raw(done.event.value);
+        let inner = ListenerInner { core, handle, inbox: Inbox::new() };
         Ok(Listener { inner: Rc::new(inner), port: done.event.aux as u16 })
     }
 
     /// The next stream. Streams that come while nobody waits are kept for the next call, so dropping the future loses none.
     pub async fn accept(&self) -> Result<Stream> {
         let inner = &self.inner;
-        let handle = poll_fn(|context| {
-            if let Some(handle) = inner.inbox.items.borrow_mut().pop_front() {
-                return Poll::Ready(Ok(handle));
-            }
-            if let Some(error) = inner.inbox.end.take() {
-                return Poll::Ready(Err(error));
-            }
-            if inner.core.is_closed() {
-                return Poll::Ready(Err(Error::CLOSED));
-            }
-            inner.inbox.wait(context.waker());
-            if !inner.inbox.armed.replace(true) {
-                let sink: Rc<dyn Sink> = Rc::clone(inner) as Rc<dyn Sink>;
-                let accept = op(sys::QUOIT_OP_ACCEPT, inner.handle, 0);
-                inner.core.start_many(sys::quoit_op { flags: sys::QUOIT_OPF_MULTI, ..accept }, sink);
-            }
-            Poll::Pending
-        })
-        .await?;
+        let start = || {
+            let sink: Rc<dyn Sink> = Rc::clone(inner) as Rc<dyn Sink>;
+            let accept = op(sys::QUOIT_OP_ACCEPT, inner.handle, 0);
+            inner.core.start_many(sys::quoit_op { flags: sys::QUOIT_OPF_MULTI, ..accept }, sink);
+        };
+        let handle = poll_fn(|context| inner.inbox.poll_next(&inner.core, context, start)).await?;
         Ok(Stream::new(&inner.core, handle))
     }
 
@@ -101,26 +82,19 @@ impl Listener {
 
 impl Sink for ListenerInner {
     fn event(&self, core: &Core, event: &sys::quoit_event) {
-        if event.flags & sys::QUOIT_EVF_MORE == 0 {
-            self.inbox.armed.set(false);
-        }
+        self.inbox.begin_event(event);
         match check_event(event.result) {
             Ok(_) if self.inbox.dropped.get() => core.close(Handle::from_raw(event.value), true),
             Ok(_) => {
                 let mut items = self.inbox.items.borrow_mut();
                 items.push_back(Handle::from_raw(event.value));
-                if items.len() >= ACCEPTED_MAX && self.inbox.armed.get() && !self.cancelling.replace(true) {
-                    let cancel = op(sys::QUOIT_OP_CANCEL, self.handle, 0);
-                    core.tell(sys::quoit_op { arg: sys::QUOIT_OP_ACCEPT, ..cancel });
+                if items.len() >= ACCEPTED_MAX {
+                    self.inbox.cancel(core, self.handle, sys::QUOIT_OP_ACCEPT);
                 }
             }
-            Err(Error::CANCELED) if self.cancelling.get() => {}
-            Err(error) => self.inbox.end.set(Some(error)),
+            Err(error) => self.inbox.fail(error),
         }
-        if !self.inbox.armed.get() {
-            self.cancelling.set(false);
-        }
-        self.inbox.wake();
+        self.inbox.end_event();
     }
 }
 

@@ -2,13 +2,14 @@
 //! Connected streams.
 
 use super::sends::{of_buffer, DroppedSend, Send, Sends};
-use super::{result_with_value, Inbox, ReadHalf, WriteHalf};
+use super::{result_with_value, ReadHalf, WriteHalf};
 use crate::addr::{Addr, ToAddr};
 use crate::ask::{nanos, shutdown_arg};
 use crate::error::{check_event, Error, Result};
 use crate::handle::Handle;
 use crate::ops::{op, Plain};
 use crate::rt::core::{current, Core};
+use crate::rt::inbox::Inbox;
 use crate::rt::lease::{Lease, SendBuf};
 use crate::rt::op::{result_of, Op};
 use crate::rt::slots::{Owned, Sink};
@@ -243,18 +244,9 @@ impl Stream {
 }
 
 impl StreamInner {
-    /// Starts receiving, if it does not yet.
-    fn arm(self: &Rc<StreamInner>) {
-        if !self.inbox.armed.replace(true) {
-            let sink: Rc<dyn Sink> = Rc::clone(self) as Rc<dyn Sink>;
-            let flags = sys::QUOIT_OPF_MULTI | sys::QUOIT_OPF_KEEP;
-            self.core.start_many(sys::quoit_op { flags, ..op(sys::QUOIT_OP_RECV, self.handle, 0) }, sink);
-        }
-    }
-
     /// Ready when something waits to be taken: true, or false at the end.
     pub(super) fn poll_received(self: &Rc<StreamInner>, context: &mut Context<'_>) -> Poll<Result<bool>> {
-        if !self.inbox.items.borrow().is_empty() {
+        if !self.inbox.is_empty() {
             return Poll::Ready(Ok(true));
         }
         if self.eof.get() {
@@ -266,8 +258,11 @@ impl StreamInner {
         if self.core.is_closed() {
             return Poll::Ready(Err(Error::CLOSED));
         }
-        self.inbox.wait(context.waker());
-        self.arm();
+        self.inbox.wait_for_more(context, || {
+            let sink: Rc<dyn Sink> = Rc::clone(self) as Rc<dyn Sink>;
+            let flags = sys::QUOIT_OPF_MULTI | sys::QUOIT_OPF_KEEP;
+            self.core.start_many(sys::quoit_op { flags, ..op(sys::QUOIT_OP_RECV, self.handle, 0) }, sink);
+        });
         Poll::Pending
     }
 
@@ -324,9 +319,7 @@ impl StreamInner {
 
 impl Sink for StreamInner {
     fn event(&self, core: &Core, event: &sys::quoit_event) {
-        if event.flags & sys::QUOIT_EVF_MORE == 0 {
-            self.inbox.armed.set(false);
-        }
+        self.inbox.begin_event(event);
         match check_event(event.result) {
             Ok(_) if event.len > 0 => {
                 // Made in any case: a kept buffer goes back when its lease is dropped.
@@ -337,18 +330,18 @@ impl Sink for StreamInner {
                 }
             }
             Ok(_) => {}
-            Err(error) => self.inbox.end.set(Some(error)),
+            Err(error) => self.inbox.fail(error),
         }
         if event.flags & sys::QUOIT_EVF_EOF != 0 {
             self.eof.set(true);
         } else if self.waiting_bytes.get() > RECEIVED_MAX
-            && self.inbox.armed.get()
+            && self.inbox.is_armed()
             && !self.paused.replace(true)
         {
             let pause = op(sys::QUOIT_OP_RECV_PAUSE, self.handle, 0);
             core.tell(sys::quoit_op { flags: sys::QUOIT_OPF_QUIET, ..pause });
         }
-        self.inbox.wake();
+        self.inbox.end_event();
     }
 }
 
