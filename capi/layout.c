@@ -134,7 +134,8 @@ static const field quoit_stats_fields[] = {
     ONE(quoit_stats, wakes), ONE(quoit_stats, offloads), ONE(quoit_stats, timers_fired),
     ONE(quoit_stats, objects_live), ONE(quoit_stats, ops_live), ONE(quoit_stats, buffers_total),
     ONE(quoit_stats, buffers_free), ONE(quoit_stats, buffers_kept), ONE(quoit_stats, send_bytes_queued),
-    ONE(quoit_stats, leaked), MANY(quoit_stats, tick_ns_hist),
+    ONE(quoit_stats, leaked), MANY(quoit_stats, tick_ns_hist), ONE(quoit_stats, zerocopy_sends),
+    ONE(quoit_stats, zerocopy_copied), ONE(quoit_stats, zerocopy_refused),
 };
 
 static const layout layouts[] = {
@@ -291,6 +292,7 @@ static const constant constants[] = {
     {quoit_opf_family, "QUOIT_OPF_ABS", QUOIT_OPF_ABS},
     {quoit_opf_family, "QUOIT_OPF_LINK", QUOIT_OPF_LINK},
     {quoit_opf_family, "QUOIT_OPF_AUTO_RECV", QUOIT_OPF_AUTO_RECV},
+    {quoit_opf_family, "QUOIT_OPF_ZEROCOPY", QUOIT_OPF_ZEROCOPY},
     {quoit_opf_family, "QUOIT_OPF_ABORT", QUOIT_OPF_ABORT},
     {quoit_opf_family, "QUOIT_OPF_ARMED", QUOIT_OPF_ARMED},
     {quoit_op_family, "QUOIT_OP_NOP", QUOIT_OP_NOP},

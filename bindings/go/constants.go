@@ -55,6 +55,7 @@ const (
 	FlagArgs      uint32 = C.QUOIT_OPF_ARGS
 	FlagAbs       uint32 = C.QUOIT_OPF_ABS
 	FlagAutoRecv  uint32 = C.QUOIT_OPF_AUTO_RECV
+	FlagZerocopy  uint32 = C.QUOIT_OPF_ZEROCOPY
 	FlagAbort     uint32 = C.QUOIT_OPF_ABORT
 	FlagArmed     uint32 = C.QUOIT_OPF_ARMED
 )

@@ -44,6 +44,9 @@ type Stats struct {
 	SendBytesQueued uint64     `json:"send_bytes_queued"`
 	Leaked          uint64     `json:"leaked"`
 	TickNsHist      [16]uint64 `json:"tick_ns_hist"`
+	ZerocopySends   uint64     `json:"zerocopy_sends"`
+	ZerocopyCopied  uint64     `json:"zerocopy_copied"`
+	ZerocopyRefused uint64     `json:"zerocopy_refused"`
 }
 
 // Stats are the worker's counters now, or as they were when Run ended. Any goroutine.

@@ -84,7 +84,7 @@ static void request(qt_stream *s, uint8_t code) {
     qt_req *req = qt_request(s->object.worker, code, s->object.fd, s, discard_done);
     if (req == NULL) {
         s->eof = true;
-        submit_close(&s->object);
+        advance_stream(s);
         return;
     }
     if (code == QT_REQ_SHUTDOWN) {
@@ -115,7 +115,7 @@ static void advance_stream(qt_stream *s) {
         request(s, QT_REQ_SHUTDOWN);
     } else if (!s->eof) {
         request(s, QT_REQ_DISCARD);
-    } else {
+    } else if (s->object.reqs == 0) { /* else zero-copy sends: their bytes are not all acknowledged */
         submit_close(&s->object);
     }
 }
@@ -166,6 +166,7 @@ static void end_ops(qt_object *object) {
 static void abort_stream(qt_stream *s) {
     qt_worker *w = s->object.worker;
     s->object.closing = QT_ABORTING;
+    qt_flights_break(s);
     if (s->send_req == NULL)
         qt_send_drop_all(s, -ECANCELED);
     else

@@ -230,6 +230,7 @@ qt_stream *qt_stream_new(qt_worker *w, int fd, int *error) {
     }
     qt_list_init(&s->dirty_link);
     qt_list_init(&s->starved_link);
+    qt_list_init(&s->flights);
     qt_silence_init(s);
     return s;
 }

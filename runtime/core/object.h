@@ -22,7 +22,10 @@ struct qt_piece {
     uint8_t kind;
     bool last;   /* of its op */
     bool has_fd; /* a descriptor leaves with its first byte */
+    bool ends;   /* it is owed, and its op ends with `result` */
     int32_t fd;
+    uint64_t flight; /* the newest zero-copy send that reads from it, 0 none */
+    int64_t result;
 };
 
 typedef struct qt_chain {
@@ -75,6 +78,11 @@ typedef struct qt_stream {
     uint64_t copied;      /* of them, in memory of ours */
     uint64_t pinned;      /* bytes of receive buffers held by queued sends */
     uint64_t unsent;      /* dropped by an abort */
+    qt_link flights;      /* zero-copy sends that the kernel has not let go of */
+    uint64_t flight_count;
+    qt_piece *owed_head; /* left the queue, and wait for that: to be freed, and their ops to end */
+    qt_piece *owed_tail;
+    bool copies; /* it has shown that zero copies are not to be had */
     /* closing */
     qt_req *close_req;
     bool fin_sent;
@@ -250,6 +258,17 @@ int qt_pieces_append(qt_stream *s, qt_pending *p, const quoit_op *op, uint32_t *
 /* The op's pieces as a chain of their own; `in_place`: scratch memory need not be copied. 0, or a status and *field. */
 int qt_pieces_make(qt_stream *s, qt_pending *p, const quoit_op *op, bool in_place, uint32_t *field,
                    qt_chain *out);
+
+void qt_send_answered(qt_stream *s, int32_t res, bool asked); /* the send in flight is over */
+
+/* zerocopy.c */
+extern const size_t qt_flight_size;
+bool qt_zerocopy_fits(const qt_stream *s, const qt_piece *piece);
+void qt_flight_begin(qt_stream *s, qt_req *req,
+                     uint64_t pieces); /* makes the request one, of so many pieces */
+void qt_flights_break(qt_stream *s);   /* makes the kernel let go, by a reset */
+/* The piece has left the queue; `ends`: its op has ended with the result. Either waits while the kernel needs the memory. */
+void qt_piece_retire(qt_stream *s, qt_piece *piece, bool ends, int64_t result);
 
 /* fds.c */
 void qt_op_send_fd(qt_worker *w, const quoit_op *op, qt_object *object);

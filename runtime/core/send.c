@@ -77,28 +77,27 @@ void qt_op_shutdown(qt_worker *w, const quoit_op *op, qt_object *object) {
     qt_send_mark(s);
 }
 
-static void pop(qt_stream *s) {
+/* Takes the head off the queue; with its op's last piece comes the op's end. */
+static void pop(qt_stream *s, int64_t result) {
     qt_piece *piece = s->send_head;
     s->send_head = piece->next;
     if (s->send_head == NULL)
         s->send_tail = NULL;
-    qt_piece_release(s, piece);
+    qt_piece_retire(s, piece, piece->last, result);
 }
 
 /* Ends the op at the head of the queue and drops what is left of it. */
 static void end_head(qt_stream *s, int64_t result) {
-    qt_pending *p = s->send_head->op;
     bool last;
     uint64_t dropped = 0;
     do {
         last = s->send_head->last;
         dropped += s->send_head->len;
-        pop(s);
+        s->queued -= s->send_head->len;
+        s->unsent += s->send_head->len;
+        pop(s, result);
     } while (!last);
-    s->queued -= dropped;
-    s->unsent += dropped;
     publish_queued(s->object.worker, -(int64_t)dropped);
-    qt_finish(p, result, p->done);
 }
 
 /* Ends whatever at the head needs no kernel: empty pieces, and ops that were asked to end. */
@@ -109,10 +108,7 @@ static void settle_head(qt_stream *s) {
         if (p->verdict) {
             end_head(s, p->verdict);
         } else if (piece->kind != QT_PIECE_SHUTDOWN && piece->len == 0) {
-            bool last = piece->last;
-            pop(s);
-            if (last)
-                qt_finish(p, (int64_t)p->total, 0);
+            pop(s, (int64_t)p->total);
         } else {
             break;
         }
@@ -126,6 +122,10 @@ static uint32_t message_flags(const qt_piece *piece) {
 /* What leaves in a request of its own. */
 static bool is_alone(const qt_piece *piece) {
     return piece->kind == QT_PIECE_SHUTDOWN || piece->has_fd;
+}
+
+static bool goes_along(const qt_stream *s, const qt_piece *piece, bool zerocopy) {
+    return !is_alone(piece) && qt_zerocopy_fits(s, piece) == zerocopy;
 }
 
 static bool with_descriptor(qt_stream *s, qt_req *req) {
@@ -148,25 +148,14 @@ static bool with_descriptor(qt_stream *s, qt_req *req) {
     return true;
 }
 
-/* Fills the request with as much of the queue as one message takes. */
-static bool gather(qt_stream *s, qt_req *req) {
+static bool gather_many(qt_stream *s, qt_req *req, bool zerocopy) {
     qt_piece *head = s->send_head;
-    s->send_flying = head->len;
-    req->op_flags = message_flags(head);
-    if (head->has_fd)
-        return with_descriptor(s, req);
-    if (head->next == NULL || is_alone(head->next)) {
-        req->code = QT_REQ_SEND;
-        req->addr = head->addr;
-        req->len = head->len;
-        return true;
-    }
     qt_send_slot *slot = qt_slab_alloc(&s->object.worker->send_slots);
     if (slot == NULL)
         return false;
     uint32_t n = 0;
     s->send_flying = 0;
-    for (qt_piece *piece = head; piece != NULL && !is_alone(piece) && n < QT_GATHER_MAX;
+    for (qt_piece *piece = head; piece != NULL && n < QT_GATHER_MAX && goes_along(s, piece, zerocopy);
          piece = piece->next) {
         slot->slices[n++] = (struct iovec){(void *)(uintptr_t)piece->addr, piece->len};
         s->send_flying += piece->len;
@@ -177,6 +166,26 @@ static bool gather(qt_stream *s, qt_req *req) {
     req->code = QT_REQ_SENDMSG;
     req->addr = (uint64_t)(uintptr_t)&slot->message;
     QT_COUNT(s->object.worker, sends_gathered, 1);
+    return true;
+}
+
+/* Fills the request with as much of the queue as one message takes. */
+static bool gather(qt_stream *s, qt_req *req) {
+    qt_piece *head = s->send_head;
+    bool zerocopy = qt_zerocopy_fits(s, head);
+    s->send_flying = head->len;
+    req->op_flags = message_flags(head);
+    if (head->has_fd)
+        return with_descriptor(s, req);
+    if (head->next == NULL || !goes_along(s, head->next, zerocopy)) {
+        req->code = QT_REQ_SEND;
+        req->addr = head->addr;
+        req->len = head->len;
+    } else if (!gather_many(s, req, zerocopy)) {
+        return false;
+    }
+    if (zerocopy)
+        qt_flight_begin(s, req, s->send_slot ? s->send_slot->message.msg_iovlen : 1);
     return true;
 }
 
@@ -253,10 +262,7 @@ static void consume(qt_stream *s, uint64_t sent) {
         }
         sent -= piece->len;
         p->done += piece->len;
-        bool last = piece->last;
-        pop(s);
-        if (last)
-            qt_finish(p, (int64_t)p->total, 0);
+        pop(s, (int64_t)p->total);
     }
 }
 
@@ -268,9 +274,8 @@ void qt_send_drop_all(qt_stream *s, int32_t status) {
 }
 
 static void shutdown_done(qt_stream *s, int32_t res) {
-    qt_pending *p = s->send_head->op;
-    pop(s);
-    qt_finish(p, res < 0 && p->verdict && res == -ECANCELED ? p->verdict : res, 0);
+    const qt_pending *p = s->send_head->op;
+    pop(s, p->verdict && res == -ECANCELED ? p->verdict : res);
 }
 
 static void payload_done(qt_stream *s, int32_t res) {
@@ -292,34 +297,34 @@ static void payload_done(qt_stream *s, int32_t res) {
     }
 }
 
-/* Takes an op's pieces out of the middle of the queue, when none of them is in flight. */
-static void unlink_op(qt_stream *s, qt_pending *p) {
+/* Takes an op's pieces, which are in a row, out of the middle of the queue, when none of them is in flight. */
+static void unlink_op(qt_stream *s, const qt_pending *p) {
     qt_piece **at = &s->send_head;
     qt_piece *before = NULL;
     uint64_t dropped = 0;
-    while (*at != NULL) {
+    while (*at != NULL && (*at)->op != p) {
+        before = *at;
+        at = &before->next;
+    }
+    for (bool last = *at == NULL; !last;) {
         qt_piece *piece = *at;
-        if (piece->op != p) {
-            before = piece;
-            at = &piece->next;
-            continue;
-        }
+        last = piece->last;
         dropped += piece->len;
         *at = piece->next;
-        qt_piece_release(s, piece);
+        if (piece == s->send_tail)
+            s->send_tail = before;
+        s->queued -= piece->len;
+        s->unsent += piece->len;
+        qt_piece_retire(s, piece, last, p->verdict);
     }
-    s->send_tail = before;
-    s->queued -= dropped;
-    s->unsent += dropped;
     publish_queued(s->object.worker, -(int64_t)dropped);
-    qt_finish(p, p->verdict, p->done);
 }
 
 /* The message that held them is back: ops that were asked to end meanwhile do so, wherever in the queue they are. */
 static void end_asked(qt_stream *s) {
     const qt_piece *piece = s->send_head;
     while (piece != NULL) {
-        qt_pending *p = piece->op;
+        const qt_pending *p = piece->op;
         while (piece != NULL && piece->op == p)
             piece = piece->next;
         if (p->verdict)
@@ -327,21 +332,15 @@ static void end_asked(qt_stream *s) {
     }
 }
 
-static void send_done(qt_req *req, const qt_completion *c) {
-    qt_stream *s = req->owner;
-    qt_worker *w = s->object.worker;
-    bool shutdown = req->code == QT_REQ_SHUTDOWN, asked = req->cancelled;
-    s->send_req = NULL;
-    s->object.reqs--;
-    qt_req_free(&w->requests, req);
+void qt_send_answered(qt_stream *s, int32_t res, bool asked) {
     if (s->send_slot != NULL) {
-        qt_slab_free(&w->send_slots, s->send_slot);
+        qt_slab_free(&s->object.worker->send_slots, s->send_slot);
         s->send_slot = NULL;
     }
-    if (shutdown)
-        shutdown_done(s, c->res);
+    if (s->send_head->kind == QT_PIECE_SHUTDOWN)
+        shutdown_done(s, res);
     else
-        payload_done(s, c->res);
+        payload_done(s, res);
     if (s->object.closing == QT_ABORTING)
         qt_send_drop_all(s, -ECANCELED);
     else if (asked)
@@ -352,6 +351,15 @@ static void send_done(qt_req *req, const qt_completion *c) {
     resume_below(s);
     if (s->object.closing && s->send_head == NULL)
         qt_close_advance(&s->object);
+}
+
+static void send_done(qt_req *req, const qt_completion *c) {
+    qt_stream *s = req->owner;
+    bool asked = req->cancelled;
+    s->send_req = NULL;
+    s->object.reqs--;
+    qt_req_free(&s->object.worker->requests, req);
+    qt_send_answered(s, c->res, asked);
 }
 
 static bool is_flying(const qt_stream *s, const qt_pending *p) {
@@ -370,7 +378,7 @@ void qt_send_end(qt_pending *p) {
     qt_stream *s = (qt_stream *)p->object;
     if (is_flying(s, p)) {
         qt_cancel_request(p->worker, s->send_req);
-    } else {
+    } else { /* one that is not in the queue any more has left, and waits for the kernel */
         unlink_op(s, p);
         resume_below(s);
     }

@@ -62,6 +62,9 @@ static const struct {
     GAUGE(buffers_kept, "Bytes of received data kept or pinned."),
     GAUGE(send_bytes_queued, "Bytes that streams owe."),
     COUNTER(leaked, "Resources given up because the kernel did not confirm."),
+    COUNTER(zerocopy_sends, "Sends given to the kernel to be made without a copy."),
+    COUNTER(zerocopy_copied, "Those that the kernel copied after all."),
+    COUNTER(zerocopy_refused, "Those that it refused, and that left as plain sends."),
 };
 
 typedef struct qt_writer {

@@ -157,6 +157,7 @@ static int init(qt_worker *w) {
     qt_slab_init(&w->objects, small, 64);
     qt_slab_init(&w->pieces, sizeof(qt_piece), 128);
     qt_slab_init(&w->send_slots, sizeof(qt_send_slot), 8);
+    qt_slab_init(&w->flights, qt_flight_size, 32);
     qt_slab_init(&w->wait_slab, sizeof(qt_wait), 32);
     qt_list_init(&w->loose);
     qt_index_init(&w->named);
@@ -221,13 +222,27 @@ int qt_worker_create(qt_runtime *runtime, const quoit_worker_options *given, qt_
     return 0;
 }
 
-static void free_stream(qt_worker *w, qt_stream *s) {
-    for (qt_piece *piece = s->send_head; piece != NULL; piece = piece->next) {
+static void free_pieces(qt_worker *w, qt_piece *piece) {
+    for (; piece != NULL; piece = piece->next) {
         qt_piece_drop_fd(piece);
         if (piece->kind == QT_PIECE_COPY)
             qt_block_free(&w->blocks, piece->block, piece->size);
     }
+}
+
+static void free_stream(qt_worker *w, qt_stream *s) {
+    free_pieces(w, s->send_head);
+    free_pieces(w, s->owed_head);
     free(s->held);
+}
+
+/* Else a peer that acknowledges nothing would keep the kernel at their memory. */
+static void break_flights(qt_worker *w) {
+    for (uint32_t slot = 0; slot < w->handles.capacity; slot++) {
+        qt_object *object = w->handles.slots[slot].object;
+        if (object != NULL && object->kind == QUOIT_HANDLE_STREAM && object->fd >= 0)
+            qt_flights_break((qt_stream *)object);
+    }
 }
 
 static void close_descriptors(qt_worker *w) {
@@ -265,8 +280,10 @@ void qt_worker_free(qt_worker *w, bool forked) {
         qt_works_abandon(w, forked);
     if (w->hub != NULL)
         qt_hub_close(w, forked);
-    if (!forked)
+    if (!forked) {
         qt_mailbox_close(&w->mailbox, w);
+        break_flights(w);
+    }
     if (w->driver != NULL)
         w->driver->ops->destroy(w->driver, forked);
     close_descriptors(w);
@@ -281,6 +298,7 @@ void qt_worker_free(qt_worker *w, bool forked) {
     qt_slab_destroy(&w->objects);
     qt_slab_destroy(&w->pieces);
     qt_slab_destroy(&w->send_slots);
+    qt_slab_destroy(&w->flights);
     qt_slab_destroy(&w->wait_slab);
     qt_index_destroy(&w->named);
     qt_blocks_destroy(&w->blocks);

@@ -37,9 +37,10 @@ struct qt_pending {
     uint32_t flags;
     int32_t verdict; /* -ECANCELED or -ETIMEDOUT once asked to end */
     uint32_t arg;
-    uint64_t total; /* bytes told (recv), bytes to send (send) */
-    uint64_t done;  /* bytes that left (send, write) */
-    void *state;    /* opcode's own, freed by its handler */
+    uint64_t total;  /* bytes told (recv), bytes to send (send) */
+    uint64_t done;   /* bytes that left (send, write) */
+    uint64_t flight; /* the newest zero-copy send with bytes of it, 0 none */
+    void *state;     /* opcode's own, freed by its handler */
     qt_timer deadline;
 };
 
@@ -190,6 +191,7 @@ struct qt_worker {
     qt_slab objects;
     qt_slab pieces;
     qt_slab send_slots;
+    qt_slab flights;
     qt_slab wait_slab;
     qt_blocks blocks;
     qt_wheel wheel;
@@ -213,6 +215,7 @@ struct qt_worker {
     pthread_cond_t works_home;
     uint32_t works_out;     /* under the lock */
     bool ending;            /* takes no more jobs */
+    bool copies;            /* its kernel has no zero-copy sends */
     bool leaked;            /* the kernel may still write to what its requests point at */
     uint64_t posts_refused; /* atomic */
     uint64_t driver_calls;  /* the driver's system calls, as last published */

@@ -41,6 +41,11 @@ enum qt_req_code {
  * QT_PACKET_HEAD + msg_namelen + msg_controllen, before it the other two. The completion's packet says what lies where.
  */
 #define QT_REQ_POOL 0x2u
+/*
+ * SEND, SENDMSG, where the driver has it: from the caller's memory. After a completion with MORE the msghdr is the caller's again, and a last
+ * one tells that the payload is: with COPIED if the kernel did not send from there after all. A refusal leaves at once and has sent nothing.
+ */
+#define QT_REQ_ZEROCOPY 0x4u
 
 /* qt_req.state, the driver's; core may read it */
 enum qt_req_state { QT_REQ_IDLE, QT_REQ_QUEUED, QT_REQ_IN_FLIGHT, QT_REQ_IN_POOL };
@@ -68,6 +73,7 @@ typedef struct qt_completion {
 #define QT_CQ_MORE 0x1u     /* the request goes on */
 #define QT_CQ_BUFFER 0x2u   /* bid is valid and the buffer is the receiver's now, also when res <= 0 */
 #define QT_CQ_NONEMPTY 0x4u /* hint: the socket had more */
+#define QT_CQ_COPIED 0x8u   /* ZEROCOPY, the last: no copy was saved */
 
 typedef struct qt_req qt_req;
 typedef void (*qt_req_fn)(qt_req *req, const qt_completion *completion);
@@ -197,6 +203,7 @@ struct qt_driver {
     const qt_driver_ops *ops;
     uint32_t rung;
     bool hosted;
+    bool zerocopy;         /* takes ZEROCOPY */
     bool forgets_ends;     /* a multishot receive may not tell an end that came together with bytes */
     uint32_t ring_entries; /* what was got */
     uint32_t cq_entries;

@@ -54,6 +54,9 @@ enum { QT_TAG_NONE, QT_TAG_REQUEST, QT_TAG_CANCEL, QT_TAG_WAKE, QT_TAG_DEADLINE 
 
 #define QT_URING_SLOTS (1u << 24)
 
+/* qt_req.flags, the driver's: it has told its result, and no cancel finds it any more */
+#define QT_URING_TOLD 0x80u
+
 static inline uint64_t qt_uring_user_data(const qt_req *req, unsigned tag) {
     return (uint64_t)req->generation << 32 | (uint64_t)req->slot << 8 | tag;
 }

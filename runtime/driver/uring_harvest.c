@@ -43,6 +43,10 @@ static void tell(qt_uring *u, const struct io_uring_cqe *cqe) {
     }
     if (cqe->flags & IORING_CQE_F_SOCK_NONEMPTY)
         c.flags |= QT_CQ_NONEMPTY;
+    if (cqe->flags & IORING_CQE_F_NOTIF) {
+        c.res = 0;
+        c.flags |= (uint32_t)cqe->res & IORING_NOTIF_USAGE_ZC_COPIED ? QT_CQ_COPIED : 0;
+    }
     qt_packet packet;
     if (req->code == QT_REQ_RECVMSG && c.res >= 0) {
         read_packet(u, req, &c, &packet);
@@ -50,7 +54,9 @@ static void tell(qt_uring *u, const struct io_uring_cqe *cqe) {
     }
     if (cqe->flags & IORING_CQE_F_MORE) {
         c.flags |= QT_CQ_MORE;
+        req->flags |= req->flags & QT_REQ_ZEROCOPY ? QT_URING_TOLD : 0;
     } else {
+        req->flags &= (uint8_t)~QT_URING_TOLD;
         if (req->scratch)
             qt_uring_remove(&u->cancels, req);
         req->state = QT_REQ_IDLE;
@@ -68,7 +74,7 @@ static void tell(qt_uring *u, const struct io_uring_cqe *cqe) {
 static void cancel_failed(qt_uring *u, const struct io_uring_cqe *cqe) {
     qt_req *req = qt_uring_request(u, cqe);
     if (cqe->res == -ENOENT && req != NULL && req->state == QT_REQ_IN_FLIGHT && req->cancelled &&
-        !req->scratch)
+        !req->scratch && !(req->flags & QT_URING_TOLD))
         qt_uring_cancel_later(u, req);
 }
 

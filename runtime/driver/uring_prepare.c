@@ -33,6 +33,19 @@ static void prepare_recvmsg(struct io_uring_sqe *sqe, const qt_req *req) {
         sqe->ioprio |= IORING_RECV_MULTISHOT;
 }
 
+static void prepare_send(struct io_uring_sqe *sqe, const qt_req *req, bool message) {
+    int flags = (int)req->op_flags | MSG_NOSIGNAL;
+    void *memory = (void *)(uintptr_t)req->addr;
+    if (message)
+        io_uring_prep_sendmsg(sqe, req->fd, memory, (unsigned)flags);
+    else
+        io_uring_prep_send(sqe, req->fd, memory, req->len, flags);
+    if (req->flags & QT_REQ_ZEROCOPY) {
+        sqe->opcode = message ? IORING_OP_SENDMSG_ZC : IORING_OP_SEND_ZC;
+        sqe->ioprio |= IORING_SEND_ZC_REPORT_USAGE;
+    }
+}
+
 void qt_uring_prepare(struct io_uring_sqe *sqe, const qt_req *req) {
     void *memory = (void *)(uintptr_t)req->addr;
     uint64_t offset = (uint64_t)req->offset;
@@ -57,10 +70,10 @@ void qt_uring_prepare(struct io_uring_sqe *sqe, const qt_req *req) {
         io_uring_prep_recv(sqe, req->fd, memory, req->len, 0);
         break;
     case QT_REQ_SEND:
-        io_uring_prep_send(sqe, req->fd, memory, req->len, op_flags | MSG_NOSIGNAL);
+        prepare_send(sqe, req, false);
         break;
     case QT_REQ_SENDMSG:
-        io_uring_prep_sendmsg(sqe, req->fd, memory, req->op_flags | MSG_NOSIGNAL);
+        prepare_send(sqe, req, true);
         break;
     case QT_REQ_SHUTDOWN:
         io_uring_prep_shutdown(sqe, req->fd, op_flags);

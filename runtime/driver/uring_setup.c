@@ -93,6 +93,7 @@ int qt_uring_create(const qt_driver_options *options, qt_driver **out) {
     u->driver.ops = &qt_uring_ops;
     u->driver.rung = options->rung;
     u->driver.forgets_ends = true;
+    u->driver.zerocopy = true;
     u->options = *options;
     u->wake_fd = -1;
     atomic_init(&u->signal_fd, -1);

@@ -7,6 +7,11 @@
 #define IORING_FEAT_NO_IOWAIT (1U << 17) /* Linux 6.15 */
 #endif
 
+#ifndef IORING_SEND_ZC_REPORT_USAGE
+#define IORING_SEND_ZC_REPORT_USAGE (1U << 3) /* Linux 6.2 */
+#define IORING_NOTIF_USAGE_ZC_COPIED (1U << 31)
+#endif
+
 #ifndef IORING_ENTER_NO_IOWAIT
 #define IORING_ENTER_NO_IOWAIT (1U << 7) /* with IORING_FEAT_NO_IOWAIT: a wait is idle time, not iowait */
 #endif

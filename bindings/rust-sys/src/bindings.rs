@@ -116,6 +116,7 @@ pub const QUOIT_OPF_ARGS: u32 = 128;
 pub const QUOIT_OPF_ABS: u32 = 256;
 pub const QUOIT_OPF_LINK: u32 = 512;
 pub const QUOIT_OPF_AUTO_RECV: u32 = 65536;
+pub const QUOIT_OPF_ZEROCOPY: u32 = 65536;
 pub const QUOIT_OPF_ABORT: u32 = 65536;
 pub const QUOIT_OPF_ARMED: u32 = 65536;
 pub const QUOIT_OP_NOP: u32 = 0;
@@ -602,6 +603,9 @@ pub struct quoit_stats {
     pub send_bytes_queued: u64,
     pub leaked: u64,
     pub tick_ns_hist: [u64; 16usize],
+    pub zerocopy_sends: u64,
+    pub zerocopy_copied: u64,
+    pub zerocopy_refused: u64,
 }
 extern "C" {
     pub fn quoit_stats_read(worker: quoit_handle, out: *mut quoit_stats) -> quoit_status;

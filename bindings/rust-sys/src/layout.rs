@@ -77,12 +77,13 @@ layouts! {
         ring_entries: 72, cq_entries: 76, objects_max: 80, mailbox_ops: 84, mailbox_bytes: 88, close_timeout_ns: 96,
         cpu: 104, reserved2: 108,
     }
-    quoit_stats, 392, {
+    quoit_stats, 416, {
         struct_size: 0, driver: 4, ticks: 8, system_calls: 16, crossings: 24, ops: 32, events: 40, bytes_received: 48,
         bytes_sent: 56, accepts: 64, connects: 72, park_ns: 80, parks: 88, sends: 96, sends_partial: 104,
         sends_gathered: 112, recv_nobufs: 120, recv_rearms: 128, recv_paused: 136, cq_overflows: 144,
         accept_stalls: 152, handed_over: 160, posts_in: 168, posts_refused: 176, wakes: 184, offloads: 192,
         timers_fired: 200, objects_live: 208, ops_live: 216, buffers_total: 224, buffers_free: 232, buffers_kept: 240,
-        send_bytes_queued: 248, leaked: 256, tick_ns_hist: 264,
+        send_bytes_queued: 248, leaked: 256, tick_ns_hist: 264, zerocopy_sends: 392, zerocopy_copied: 400,
+        zerocopy_refused: 408,
     }
 }

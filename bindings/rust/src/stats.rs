@@ -30,6 +30,7 @@ counters! {
     ticks system_calls crossings ops events bytes_received bytes_sent accepts connects park_ns parks sends sends_partial
     sends_gathered recv_nobufs recv_rearms recv_paused cq_overflows accept_stalls handed_over posts_in posts_refused wakes
     offloads timers_fired objects_live ops_live buffers_total buffers_free buffers_kept send_bytes_queued leaked
+    zerocopy_sends zerocopy_copied zerocopy_refused
 }
 
 impl Stats {

@@ -65,6 +65,13 @@ typedef struct quoit_op {
 /* Flags by opcode. */
 /* accept: arm a MULTI recv on each new stream; its events carry the accept's user_data. */
 #define QUOIT_OPF_AUTO_RECV 0x10000
+/*
+ * send: let the kernel send from the memory where the payload lies, without a copy of its own, if it can. For large payloads: with BORROW or an
+ * arena flag. The op ends only when the kernel needs that memory no more, which over a network is when the peer has acknowledged
+ * the bytes, also after a cancel, its deadline or a close, if some had left. A stream whose bytes the kernel
+ * copies after all (loopback), or that it refuses, goes on with plain sends. An ABORT before the end resets the connection.
+ */
+#define QUOIT_OPF_ZEROCOPY 0x10000
 /* close: tear down at once; unsent bytes are dropped. */
 #define QUOIT_OPF_ABORT 0x10000
 /* timer, MULTI poll: one event more, at once, that carries the handle. */
@@ -101,7 +108,7 @@ typedef struct quoit_op {
 /*
  * send: target stream, addr and len payload (copied unless BORROW or an arena flag says otherwise), arg QUOIT_SEND_CORK
  * or 0; with ARENA_RECV arg2 the buffer. Flags QUIET, BORROW, IOV (then len counts quoit_iov: "sendv"), ARENA_SEND,
- * ARENA_RECV. -> bytes, or an error with value = bytes that did leave. -ENOBUFS: send_limit reached, nothing of it was sent.
+ * ARENA_RECV, ZEROCOPY. -> bytes, or an error with value = bytes that did leave. -ENOBUFS: send_limit reached, nothing of it was sent.
  */
 #define QUOIT_OP_SEND 7
 /* sendv: send with IOV, under a name of its own. */

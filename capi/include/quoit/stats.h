@@ -14,7 +14,8 @@ extern "C" {
  * worker's creation. system_calls: every system call that the worker's thread made inside the library. crossings: calls of
  * quoit_turn, _turn_nb, quoit_submit, and batch callbacks. tick_ns_hist[i]: turns whose own work (without the wait) took less
  * than 2^(i+10) ns; the last holds the rest. park_ns: time inside calls that were allowed to wait. buffers_total and buffers_free count pool
- * buffers, buffers_kept is bytes of buffers that are kept or pinned, send_bytes_queued what all streams owe.
+ * buffers, buffers_kept is bytes of buffers that are kept or pinned, send_bytes_queued what all streams owe. zerocopy_sends: sends to the
+ * kernel for ZEROCOPY; those of them that it copied after all, and those that it refused and that left as plain sends.
  */
 typedef struct quoit_stats {
     uint32_t struct_size;
@@ -52,6 +53,9 @@ typedef struct quoit_stats {
     uint64_t send_bytes_queued;
     uint64_t leaked;
     uint64_t tick_ns_hist[16];
+    uint64_t zerocopy_sends;
+    uint64_t zerocopy_copied;
+    uint64_t zerocopy_refused;
 } quoit_stats;
 
 /* Fills *out for the worker. Any thread; the numbers are each whole, not taken at one instant. Errors: QUOIT_E_STALE, _HANDLE, _KIND, _FORKED, _STRUCT_SIZE, _ARGUMENT. Since 0.1. */

@@ -117,6 +117,7 @@ class _Lib:
     QUOIT_OPF_ABS: int
     QUOIT_OPF_LINK: int
     QUOIT_OPF_AUTO_RECV: int
+    QUOIT_OPF_ZEROCOPY: int
     QUOIT_OPF_ABORT: int
     QUOIT_OPF_ARMED: int
     QUOIT_OP_NOP: int

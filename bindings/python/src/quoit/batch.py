@@ -294,7 +294,7 @@ class BatchWorker:
         counters = fill("quoit_stats")
         check(lib.quoit_stats_read(self.handle, counters), "stats")
         names = [name for name, _ in ffi.typeof("quoit_stats").fields if name != "struct_size"]
-        return {name: getattr(counters, name) for name in names[:-1]} | {names[-1]: list(counters.tick_ns_hist)}
+        return {name: getattr(counters, name) for name in names} | {"tick_ns_hist": list(counters.tick_ns_hist)}
 
     # The end.
 

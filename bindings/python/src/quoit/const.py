@@ -117,6 +117,7 @@ OPF_ARGS: Final = 0x80
 OPF_ABS: Final = 0x100
 OPF_LINK: Final = 0x200
 OPF_AUTO_RECV: Final = 0x10000
+OPF_ZEROCOPY: Final = 0x10000
 OPF_ABORT: Final = 0x10000
 OPF_ARMED: Final = 0x10000
 OP_NOP: Final = 0
