@@ -38,6 +38,7 @@ const (
 	OpDetach      uint32 = C.QUOIT_OP_DETACH
 	OpSendFd      uint32 = C.QUOIT_OP_SEND_FD
 	OpRecvFd      uint32 = C.QUOIT_OP_RECV_FD
+	OpMove        uint32 = C.QUOIT_OP_MOVE
 	OpChannel     uint32 = C.QUOIT_OP_CHANNEL
 	OpChannelSend uint32 = C.QUOIT_OP_CHANNEL_SEND
 	OpChannelRecv uint32 = C.QUOIT_OP_CHANNEL_RECV
@@ -76,6 +77,7 @@ const (
 const (
 	KindBadOp   uint32 = C.QUOIT_KIND_BAD_OP
 	KindMessage uint32 = C.QUOIT_KIND_MESSAGE
+	KindMoved   uint32 = C.QUOIT_KIND_MOVED
 	KindDrain   uint32 = C.QUOIT_KIND_DRAIN
 	KindGrease  uint32 = C.QUOIT_KIND_GREASE
 )

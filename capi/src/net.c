@@ -112,6 +112,8 @@ static quoit_status name_of(quoit_worker *pointer, quoit_handle handle, quoit_ad
         status = qt_handle_find(w, handle, kinds, &object);
     if (status == 0 && object->closing == QT_CLOSE_SUBMITTED)
         status = QUOIT_E_CLOSING;
+    if (status == 0 && object->moving)
+        status = QUOIT_E_BUSY;
     if (status != 0)
         return status;
     QT_COUNT(w, system_calls, 1);

@@ -57,5 +57,7 @@ quoit_status quoit_socket_get(quoit_worker *pointer, quoit_handle handle, uint32
         status = qt_handle_find(w, handle, QT_SOCKETS, &object);
     if (status == 0 && object->closing == QT_CLOSE_SUBMITTED)
         status = QUOIT_E_CLOSING;
+    if (status == 0 && object->moving)
+        status = QUOIT_E_BUSY;
     return status != 0 ? status : qt_socket_get(w, object, option, out);
 }

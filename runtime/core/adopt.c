@@ -42,8 +42,8 @@ static int kind_of(qt_worker *w, int fd, int *family) {
     return S_ISSOCK(info.st_mode) ? kind_of_socket(w, fd, family) : QUOIT_HANDLE_FILE;
 }
 
-/* A number adopted twice would be closed twice: each is remembered until it is closed or detached. 0, QUOIT_E_BUSY or -ENOMEM. */
-static int remember(qt_worker *w, int fd) {
+/* A number adopted twice would be closed twice: each is remembered until it is closed or detached. */
+int qt_adopted_add(qt_worker *w, int fd) {
     uint32_t word = (uint32_t)fd / 64;
     uint64_t bit = 1ull << (fd % 64);
     if (word >= w->adopted_words) {
@@ -137,7 +137,7 @@ void qt_op_adopt(qt_worker *w, const quoit_op *op, qt_object *object) {
         qt_refuse(w, op, kind < 0 ? kind : QUOIT_E_KIND, kind < 0 ? QUOIT_FIELD_OFFSET : QUOIT_FIELD_ARG);
         return;
     }
-    int error = remember(w, fd);
+    int error = qt_adopted_add(w, fd);
     if (error) {
         qt_refuse(w, op, error, QUOIT_FIELD_OFFSET);
         return;

@@ -94,6 +94,28 @@ void qt_balance_count(qt_listener *l, int change) {
     pthread_mutex_unlock(&b->lock);
 }
 
+/* Of this group: the worker's listener, if that one is a member. */
+static uint64_t find_in(const qt_balance_group *group, uint64_t listener, uint64_t worker) {
+    uint64_t found = 0;
+    bool member_too = false;
+    for (qt_link *at = group->members.next; at != &group->members; at = at->next) {
+        const qt_balance_member *member = qt_container(at, qt_balance_member, link);
+        if (member->worker == worker)
+            found = member->listener;
+        member_too |= member->listener == listener;
+    }
+    return member_too ? found : 0;
+}
+
+uint64_t qt_balance_find(qt_balance *b, uint64_t listener, uint64_t worker) {
+    uint64_t found = 0;
+    pthread_mutex_lock(&b->lock);
+    for (qt_link *at = b->groups.next; at != &b->groups && found == 0; at = at->next)
+        found = find_in(qt_container(at, qt_balance_group, link), listener, worker);
+    pthread_mutex_unlock(&b->lock);
+    return found;
+}
+
 static void open_handed(void *worker, qt_letter *letter) {
     qt_worker *w = worker;
     qt_handed *handed = qt_container(letter, qt_handed, letter);

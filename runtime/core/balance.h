@@ -35,6 +35,9 @@ void qt_balance_leave(struct qt_listener *l);
 /* One connection more or less in this listener. */
 void qt_balance_count(struct qt_listener *l, int change);
 
+/* The listener of this worker that shares port and load with that one, or 0. */
+uint64_t qt_balance_find(qt_balance *b, uint64_t listener, uint64_t worker);
+
 /* Gives an accepted connection to the least loaded of the others, if this one has too many. True: it is gone. */
 bool qt_balance_hand_over(struct qt_listener *l, int fd);
 

@@ -197,7 +197,7 @@ static void abort_datagram(qt_datagram *d) {
 }
 
 void qt_object_abort(qt_object *object) {
-    if (object->closing >= QT_ABORTING)
+    if (object->closing >= QT_ABORTING || (object->moving && qt_move_settle(object, -ECANCELED)))
         return;
     switch (object->kind) {
     case QUOIT_HANDLE_STREAM:
@@ -239,6 +239,10 @@ static void close_stream(qt_stream *s) {
 
 void qt_op_close(qt_worker *w, const quoit_op *op, qt_object *object) {
     bool forced = op->flags & QUOIT_OPF_ABORT;
+    if (object->moving && qt_move_settle(object, -ECANCELED)) {
+        qt_refuse(w, op, QUOIT_E_STALE, QUOIT_FIELD_TARGET); /* the move had won */
+        return;
+    }
     if (object->closing) {
         /* The first close tells the end; an ABORT hastens it. */
         qt_refuse(w, op, QUOIT_E_CLOSING, QUOIT_FIELD_TARGET);

@@ -83,6 +83,7 @@ static const qt_op_rule rules[] = {
     [QUOIT_OP_SEND_FD] = {qt_op_send_fd, QUOIT_OPF_QUIET | QUOIT_OPF_ARENA_SEND,
                           FIELD(ADDR) | FIELD(LEN) | FIELD(OFFSET), STREAM},
     [QUOIT_OP_RECV_FD] = {qt_op_recv_fd, 0, FIELD(LEN), STREAM},
+    [QUOIT_OP_MOVE] = {qt_op_move, 0, FIELD(ADDR) | FIELD(ARG2), STREAM},
     [QUOIT_OP_SOCKET_SET] = {qt_op_socket_set, QUOIT_OPF_QUIET, FIELD(ARG) | FIELD(OFFSET), QT_SOCKETS},
     [QUOIT_OP_CHANNEL] = {qt_op_channel, 0, FIELD(LEN) | FIELD(ARG), 0, .may_lack = true},
     [QUOIT_OP_CHANNEL_SEND] = {qt_op_channel_send, QUOIT_OPF_QUIET, FIELD(ADDR) | FIELD(ARG) | FIELD(OFFSET),
@@ -145,6 +146,8 @@ static bool find_target(qt_worker *w, const quoit_op *op, const qt_op_rule *rule
     quoit_status status = rule->kinds ? qt_handle_find(w, op->target, rule->kinds, object) : QUOIT_E_FIELD;
     if (status == 0 && (*object)->closing && !rule->while_closing)
         status = QUOIT_E_CLOSING;
+    else if (status == 0 && (*object)->moving && !rule->while_closing)
+        status = QUOIT_E_BUSY;
     if (status != 0)
         qt_refuse(w, op, status, QUOIT_FIELD_TARGET);
     return status == 0;

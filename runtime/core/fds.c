@@ -142,6 +142,8 @@ static void recv_fd_done(qt_req *req, const qt_completion *c) {
     qt_block_free(&w->blocks, state, sizeof *state);
     if (s->object.closing)
         qt_close_advance(&s->object);
+    else if (s->move != NULL)
+        qt_send_mark(s);
 }
 
 static int start(qt_stream *s, qt_pending *p, uint32_t room) {

@@ -177,13 +177,13 @@ void qt_op_listen(qt_worker *w, const quoit_op *op, qt_object *object) {
     event->aux = bound.port;
 }
 
-static bool full(const qt_listener *l) {
+bool qt_listener_full(const qt_listener *l) {
     return l->streams_max != 0 && l->streams_live >= l->streams_max;
 }
 
 bool qt_listener_takes(const qt_listener *l) {
-    return l->accept != NULL && !l->accept->verdict && !l->object.closing && l->held_count == 0 && !full(l) &&
-           qt_list_empty(&l->stalled_link);
+    return l->accept != NULL && !l->accept->verdict && !l->object.closing && l->held_count == 0 &&
+           !qt_listener_full(l) && qt_list_empty(&l->stalled_link);
 }
 
 void qt_listener_arm(qt_listener *l) {
@@ -254,6 +254,13 @@ static void not_made(qt_listener *l, int error) {
                 qt_status_message(error));
 }
 
+void qt_listener_stream_came(qt_listener *l, qt_stream *s) {
+    s->listener = l->object.handle;
+    l->streams_live++;
+    if (qt_listener_full(l) && l->accept_req != NULL && !l->accept_req->cancelled)
+        qt_cancel_request(l->object.worker, l->accept_req);
+}
+
 static void tell(qt_listener *l, int fd) {
     qt_worker *w = l->object.worker;
     qt_pending *p = l->accept;
@@ -266,9 +273,9 @@ static void tell(qt_listener *l, int fd) {
     }
     QT_COUNT(w, accepts, 1);
     s->accepted = true;
-    s->listener = l->object.handle;
+    s->home = l->object.handle;
     w->drain.streams++;
-    l->streams_live++;
+    qt_listener_stream_came(l, s);
     qt_pending copy = *p;
     if (p->flags & QUOIT_OPF_MULTI)
         qt_pending_event(p, 0)->value = s->object.handle;
@@ -276,8 +283,6 @@ static void tell(qt_listener *l, int fd) {
         end_accept(l, 0, s->object.handle);
     if (copy.flags & QUOIT_OPF_AUTO_RECV)
         qt_recv_auto(s, &copy);
-    if (full(l) && l->accept_req != NULL && !l->accept_req->cancelled)
-        qt_cancel_request(w, l->accept_req);
 }
 
 static void hold(qt_listener *l, int fd) {
@@ -297,7 +302,7 @@ static void hold(qt_listener *l, int fd) {
 
 static void tell_held(qt_listener *l) {
     uint32_t told = 0;
-    while (told < l->held_count && l->accept != NULL && !l->accept->verdict && !full(l))
+    while (told < l->held_count && l->accept != NULL && !l->accept->verdict && !qt_listener_full(l))
         tell(l, l->held[told++]);
     if (told == 0)
         return;
@@ -314,7 +319,7 @@ void qt_listener_take(qt_listener *l, int fd, bool counted) {
         return;
     if (!counted)
         qt_balance_count(l, 1);
-    if (l->accept == NULL || l->held_count > 0 || full(l))
+    if (l->accept == NULL || l->held_count > 0 || qt_listener_full(l))
         hold(l, fd);
     else
         tell(l, fd);
@@ -330,7 +335,7 @@ void qt_listener_stream_gone(qt_stream *s) {
     qt_listener *l = (qt_listener *)object;
     l->streams_live--;
     qt_balance_count(l, -1);
-    if (l->object.closing)
+    if (l->object.closing || w->draining)
         return;
     tell_held(l);
     arm(l);

@@ -38,6 +38,8 @@ enum { QT_PIECE_COPY, QT_PIECE_BORROW, QT_PIECE_SCRATCH, QT_PIECE_BUFFER, QT_PIE
 
 #define QT_GATHER_MAX 128
 
+typedef struct qt_move qt_move;
+
 /* What one sendmsg in flight points at. */
 typedef struct qt_send_slot {
     struct msghdr message;
@@ -90,7 +92,9 @@ typedef struct qt_stream {
     bool auto_nodelay;
     bool resets;       /* an abort is a RST */
     bool accepted;     /* a drain waits for it */
-    uint64_t listener; /* that accepted it; it may be gone */
+    uint64_t listener; /* of this worker, that counts it; it may be gone */
+    uint64_t home;     /* that accepted it, of any worker */
+    qt_move *move;     /* it goes to another worker */
 } qt_stream;
 
 /* A SENDMSG on its way; sendmsg.c. */
@@ -196,6 +200,8 @@ void qt_listener_take(qt_listener *l, int fd, bool counted); /* counted: the bal
 bool qt_listener_takes(const qt_listener *l);                /* it could accept one more now */
 void qt_listener_arm(qt_listener *l);
 void qt_listener_stream_gone(qt_stream *s);
+void qt_listener_stream_came(qt_listener *l, qt_stream *s); /* it counts for this one from now on */
+bool qt_listener_full(const qt_listener *l);
 void qt_listener_free(qt_listener *l);
 void qt_listeners_retry(qt_worker *w); /* a file descriptor was closed */
 qt_stream *qt_stream_new(qt_worker *w, int fd, int *error);
@@ -312,6 +318,15 @@ quoit_status qt_socket_get(qt_worker *w, const qt_object *object, uint32_t numbe
 void qt_op_adopt(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_op_detach(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_adopted_drop(qt_worker *w, int fd); /* it is closed */
+int qt_adopted_add(qt_worker *w, int fd);   /* 0, QUOIT_E_BUSY or -ENOMEM */
+
+/* move.c */
+void qt_op_move(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_move_end(qt_pending *p);
+void qt_move_advance(qt_stream *s); /* from the flush: lets it go when nothing of it is under way */
+/* Ends the move of an object that is moving, now. True: it has left, and the object is no more. */
+bool qt_move_settle(qt_object *object, int32_t verdict);
+void qt_move_abandon(qt_stream *s); /* the worker ends */
 
 /* post.c */
 void qt_op_post(qt_worker *w, const quoit_op *op, qt_object *object);

@@ -75,6 +75,9 @@ void qt_pending_end(qt_pending *p, int32_t verdict) {
     case QUOIT_OP_SENDMSG:
         qt_sendmsg_end(p);
         break;
+    case QUOIT_OP_MOVE:
+        qt_move_end(p);
+        break;
     case QUOIT_OP_CLOSE:
         qt_close_end(p);
         break;

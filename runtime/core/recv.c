@@ -193,6 +193,8 @@ static void recv_done(qt_req *req, const qt_completion *c) {
         request_over(s, brought || c->packet != NULL ? -EAGAIN : res);
     else if (datagram(s) == NULL && !(c->flags & QT_CQ_NONEMPTY))
         qt_silence_begin(s);
+    if (over && s->move != NULL)
+        qt_send_mark(s);
 }
 
 /* Bytes that waited come first, then the end if it waited too. */

@@ -240,6 +240,8 @@ void qt_send_flush(qt_worker *w) {
             submit_head(s);
         else if (s->object.closing)
             qt_close_advance(&s->object);
+        else if (s->move != NULL)
+            qt_move_advance(s);
         /* A message takes only so many pieces: what more a tick brings must not pile up until nothing fits. */
         if (s->send_req != NULL && s->queued > s->send_flying + PAUSE_ABOVE)
             qt_recv_pause_for(s, QT_PAUSED_SEND);
@@ -346,7 +348,7 @@ void qt_send_answered(qt_stream *s, int32_t res, bool asked) {
     else if (asked)
         end_asked(s);
     settle_head(s);
-    if (s->send_head != NULL)
+    if (s->send_head != NULL || s->move != NULL)
         qt_send_mark(s);
     resume_below(s);
     if (s->object.closing && s->send_head == NULL)
@@ -381,5 +383,7 @@ void qt_send_end(qt_pending *p) {
     } else { /* one that is not in the queue any more has left, and waits for the kernel */
         unlink_op(s, p);
         resume_below(s);
+        if (s->move != NULL)
+            qt_send_mark(s);
     }
 }

@@ -127,7 +127,8 @@ static void add_grease(qt_worker *w) {
 static void deliver(qt_worker *w, bool interrupted) {
     quoit_batch *batch = w->batch;
     /* After the last events one turn more says that it has drained. */
-    bool left = w->queue.count > 0 || work_waits(w) || (all_told(w) && w->batch->nevents > 0);
+    bool left = w->queue.count > 0 || work_waits(w) || !qt_list_empty(&w->leaving) ||
+                (all_told(w) && w->batch->nevents > 0);
     if (w->driver->hosted) {
         atomic_store(&w->sleeping, 1);
         left |= others_ask(w);
@@ -199,6 +200,8 @@ quoit_status qt_turn(qt_worker *w, uint32_t nops, int64_t timeout_ns, bool may_b
     batch->nops = 0;
     batch->tick++;
     w->filling = true;
+    w->seen = w->stats.events - w->queue.count;
+    qt_list_splice(&w->dirty, &w->leaving);
     qt_events_move(w);
     open_mailbox(w);
     qt_submit_ops(w, nops);

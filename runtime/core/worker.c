@@ -162,6 +162,7 @@ static int init(qt_worker *w) {
     qt_list_init(&w->loose);
     qt_index_init(&w->named);
     qt_list_init(&w->dirty);
+    qt_list_init(&w->leaving);
     qt_list_init(&w->stalled);
     qt_list_init(&w->waits);
     qt_list_init(&w->channels_ready);
@@ -246,9 +247,13 @@ static void break_flights(qt_worker *w) {
 }
 
 static void close_descriptors(qt_worker *w) {
-    for (uint32_t slot = 0; slot < w->handles.capacity; slot++)
-        if (w->handles.slots[slot].object != NULL && w->handles.slots[slot].object->fd >= 0)
-            close(w->handles.slots[slot].object->fd);
+    for (uint32_t slot = 0; slot < w->handles.capacity; slot++) {
+        qt_object *object = w->handles.slots[slot].object;
+        if (object != NULL && object->moving)
+            qt_move_abandon((qt_stream *)object);
+        if (object != NULL && object->fd >= 0)
+            close(object->fd);
+    }
 }
 
 static void discard_all(qt_link *list) {

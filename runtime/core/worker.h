@@ -55,6 +55,7 @@ struct qt_object {
     uint8_t kind;
     uint8_t closing; /* QT_OPEN, … */
     bool adopted;    /* its descriptor was the program's */
+    bool moving;     /* to another worker: takes no new ops but close and cancel */
 };
 
 enum { QT_OPEN, QT_CLOSING, QT_ABORTING, QT_CLOSE_SUBMITTED };
@@ -201,6 +202,8 @@ struct qt_worker {
     qt_link loose;          /* pending ops without an object */
     qt_index named;         /* pending ops that have no object or whose object is their own, by user_data */
     qt_link dirty;          /* streams with sends to submit */
+    qt_link leaving;        /* streams that move when what was told of them is seen */
+    uint64_t seen;          /* events of batches that the program has had */
     qt_link stalled;        /* listeners that wait for a file descriptor */
     qt_link waits;          /* its sends to channels that wait, or whose letters are on the way */
     qt_link channels_ready; /* its channels that have something to tell */

@@ -106,6 +106,8 @@ static void flight_done(qt_req *req, const qt_completion *c) {
         qt_close_progress(s);
     if (s->object.closing)
         qt_close_advance(&s->object);
+    else if (s->move != NULL)
+        qt_send_mark(s);
 }
 
 /* Without memory to remember it by, it stays a plain send. */

@@ -45,9 +45,9 @@ static void cancels_that_come_after(void) {
     for (uint32_t opcode = 0; opcode < OPCODES; opcode++) {
         if (!quoit_op_supported(opcode) || opcode == QUOIT_OP_CLOSE || opcode == QUOIT_OP_CANCEL ||
             opcode == QUOIT_OP_ACCEPT || opcode == QUOIT_OP_RECV || opcode == QUOIT_OP_RECVMSG ||
-            opcode == QUOIT_OP_DETACH || opcode == QUOIT_OP_SEND_FD || opcode == QUOIT_OP_RECV_FD ||
-            world_target_type(opcode) == QUOIT_HANDLE_BUFFER)
-            continue; /* those that wait for a peer are in cancel_ops.c, detach in adopt.c, those of Unix streams in fds.c */
+            opcode == QUOIT_OP_DETACH || opcode == QUOIT_OP_MOVE || opcode == QUOIT_OP_SEND_FD ||
+            opcode == QUOIT_OP_RECV_FD || world_target_type(opcode) == QUOIT_HANDLE_BUFFER)
+            continue; /* those that wait for a peer are in cancel_ops.c, detach in adopt.c, move in move.c, those of Unix streams in fds.c */
         quoit_op *op = world_op(&world, opcode);
         uint64_t id = op->user_data;
         quoit_handle target = op->target;

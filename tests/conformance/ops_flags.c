@@ -78,6 +78,7 @@ static const uint32_t unused_fields[OPCODES] = {
     [QUOIT_OP_ADOPT] = U(TARGET) | U(ADDR) | U(LEN) | U(ARG2),
     [QUOIT_OP_DETACH] = U(ADDR) | U(LEN) | U(ARG) | U(OFFSET) | U(ARG2),
     [QUOIT_OP_SEND_FD] = U(ARG) | U(ARG2),
+    [QUOIT_OP_MOVE] = U(LEN) | U(ARG) | U(OFFSET),
     [QUOIT_OP_RECV_FD] = U(ADDR) | U(ARG) | U(OFFSET) | U(ARG2),
     [QUOIT_OP_CHANNEL] = U(TARGET) | U(ADDR) | U(OFFSET) | U(ARG2),
     [QUOIT_OP_CHANNEL_SEND] = U(LEN) | U(ARG2),
@@ -199,8 +200,8 @@ static void every_op_takes_a_timeout(void) {
     world_open(&world);
     for (uint32_t opcode = 0; opcode < OPCODES; opcode++) {
         if (!quoit_op_supported(opcode) || opcode == QUOIT_OP_KEEP || opcode == QUOIT_OP_RELEASE ||
-            opcode == QUOIT_OP_CLOSE || opcode == QUOIT_OP_DETACH)
-            continue; /* no buffer is lent here; closing comes last, adopt.c detaches */
+            opcode == QUOIT_OP_CLOSE || opcode == QUOIT_OP_DETACH || opcode == QUOIT_OP_MOVE)
+            continue; /* no buffer is lent here; closing comes last, adopt.c detaches, move.c moves */
         quoit_op *op = world_op(&world, opcode);
         uint64_t id = op->user_data;
         op->timeout_ns = 30000000;

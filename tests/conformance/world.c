@@ -103,6 +103,7 @@ uint32_t world_target_type(uint32_t opcode) {
     case QUOIT_OP_CANCEL:
     case QUOIT_OP_SOCKET_SET:
     case QUOIT_OP_DETACH:
+    case QUOIT_OP_MOVE:
     case QUOIT_OP_SEND_FD:
     case QUOIT_OP_RECV_FD:
         return QUOIT_HANDLE_STREAM;
@@ -167,6 +168,9 @@ quoit_op *world_op(struct world *world, uint32_t opcode) {
         break;
     case QUOIT_OP_SOCKET_SET:
         op->arg = QUOIT_SOCKET_NODELAY;
+        break;
+    case QUOIT_OP_MOVE:
+        op->arg2 = world->pump.handle; /* there is no other: move.c */
         break;
     case QUOIT_OP_ADOPT:
         if (world->spare < 0)

@@ -52,7 +52,8 @@ struct pump {
     uint32_t *slots; /* index + 1 of the newest stream at each slot */
     uint32_t nslots;
     uint64_t tick, now_ns;
-    uint64_t greased, messages, turns, gives;
+    uint64_t greased, messages, moves, turns, gives;
+    quoit_event moved; /* the newest stream that came from another worker */
     bool collect;
     /* Called for each event after it was checked. */
     void (*on_event)(struct pump *, const quoit_event *);

@@ -110,7 +110,7 @@ static void track_sendmsg(struct pump *pump, struct op_record *record, const quo
             CHECK(other->ended);
 }
 
-/* An adopted stream is one from then on; a detached one has told its last. */
+/* An adopted stream is one from then on; a detached or moved one has told its last. */
 static void track_descriptor(struct pump *pump, const quoit_event *event) {
     if (event->result < 0) {
         CHECK_EQ(event->value, 0);
@@ -118,7 +118,7 @@ static void track_descriptor(struct pump *pump, const quoit_event *event) {
     }
     if (event->kind == QUOIT_OP_ADOPT && quoit_handle_kind(event->value) == QUOIT_HANDLE_STREAM)
         stream_add(pump, event->value);
-    else if (event->kind == QUOIT_OP_DETACH && stream_of(pump, event->source))
+    else if (event->kind != QUOIT_OP_ADOPT && stream_of(pump, event->source))
         stream_of(pump, event->source)->closed = true;
 }
 
@@ -176,8 +176,8 @@ static void track_op(struct pump *pump, struct op_record *record, const quoit_ev
     if (!more)
         cells_ended(pump, record);
     struct stream *stream = stream_of(pump, event->source);
-    if (stream && stream->closed && event->kind != QUOIT_OP_CLOSE &&
-        event->kind != QUOIT_OP_DETACH) /* an ABORT may follow a close that waited */
+    if (stream && stream->closed && event->kind != QUOIT_OP_CLOSE && event->kind != QUOIT_OP_DETACH &&
+        event->kind != QUOIT_OP_MOVE) /* an ABORT may follow a close that waited */
         CHECK(event->result < 0);
     if (is_send(event->kind))
         track_send(pump, record, event);
@@ -191,7 +191,7 @@ static void track_op(struct pump *pump, struct op_record *record, const quoit_ev
         track_new_stream(pump, record, event);
     else if (event->kind == QUOIT_OP_CLOSE)
         track_close(pump, event);
-    else if (event->kind == QUOIT_OP_ADOPT || event->kind == QUOIT_OP_DETACH)
+    else if (event->kind == QUOIT_OP_ADOPT || event->kind == QUOIT_OP_DETACH || event->kind == QUOIT_OP_MOVE)
         track_descriptor(pump, event);
     else if ((event->kind == QUOIT_OP_READ || event->kind == QUOIT_OP_RECV_FD) && event->buffer)
         check_data(pump, event);
@@ -199,6 +199,18 @@ static void track_op(struct pump *pump, struct op_record *record, const quoit_ev
         stream->paused = true, stream->resuming = false;
     else if (stream && event->kind == QUOIT_OP_RECV_RESUME && event->result == 0)
         stream->paused = stream->resuming = false;
+}
+
+/* A stream of another worker becomes one of this. */
+static void track_moved(struct pump *pump, const quoit_event *event) {
+    CHECK_EQ(event->flags, 0);
+    CHECK_EQ(event->result, 0);
+    CHECK_EQ(quoit_handle_kind(event->source), QUOIT_HANDLE_STREAM);
+    CHECK(event->source >> 48 != event->value >> 48);
+    CHECK_EQ(event->value >> 48 & 0xFF, pump->handle >> 48 & 0xFF);
+    stream_add(pump, event->value);
+    pump->moved = *event;
+    pump->moves++;
 }
 
 void track_event(struct pump *pump, const quoit_event *event) {
@@ -211,6 +223,10 @@ void track_event(struct pump *pump, const quoit_event *event) {
     }
     if (event->kind == QUOIT_KIND_DRAIN)
         return;
+    if (event->kind == QUOIT_KIND_MOVED) {
+        track_moved(pump, event);
+        return;
+    }
     if (event->kind == QUOIT_KIND_MESSAGE) {
         CHECK(!(event->flags & QUOIT_EVF_MORE));
         pump->messages++;

@@ -56,6 +56,8 @@ typedef struct quoit_event {
 #define QUOIT_KIND_BAD_OP 0x8000
 /* A message sent by QUOIT_OP_POST: result word 2, value word 1, aux the u32, user_data as the sender chose. */
 #define QUOIT_KIND_MESSAGE 0x8001
+/* A stream came from another worker, which was asked for QUOIT_OP_MOVE: value its handle here, source the one it had there, user_data as chosen there. */
+#define QUOIT_KIND_MOVED 0x8002
 /*
  * The worker drains (quoit_drain). At first with MORE: no connection is accepted any more but those in the backlog; value is how many accepted streams
  * there are: finish what runs and close them. At the end without MORE: result 0 when all were closed, -ETIMEDOUT when the grace was over, -ECANCELED

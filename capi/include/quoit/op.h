@@ -230,6 +230,17 @@ typedef struct quoit_op {
  */
 #define QUOIT_OP_RECV_FD 31
 /*
+ * move: target stream, arg2 another worker of this process, addr the user_data of its event there. A recv or recv fd that is armed tells what came
+ * and ends as if cancelled, and what is queued is sent; meanwhile other ops of the stream are refused with QUOIT_E_BUSY. When all that was told of the
+ * stream has been in a batch before this turn's, the stream becomes the other worker's under a new handle: there kind QUOIT_KIND_MOVED, source the old handle,
+ * value the new one. -> 0, value the new handle, the old one's last event. What was received and not told (a pause held it back), and an end that was
+ * not told, go along: the first recv there tells them. A pause ends, kept buffers stay. Any failure leaves the stream where it is, to be used on. A cancel,
+ * the deadline and a close take it back until the other worker has taken it in a turn of its own. Errors: QUOIT_E_FIELD: arg2 is this worker;
+ * -EAGAIN: the other's mailbox is full; QUOIT_E_CLOSED: it drains or was stopped; QUOIT_E_LIMIT: it has objects_max objects, or its listener
+ * that the stream would count for has streams_max.
+ */
+#define QUOIT_OP_MOVE 32
+/*
  * channel: a bounded channel whose receiver is this worker. len how many messages it holds (1 to QUOIT_CHANNEL_MAX), arg
  * QUOIT_CHANNEL_*. -> 0, value channel. A close ends the sends that wait; then the receiver has what is inside,
  * and the end. An ABORT, the close's deadline and a stop drop what is inside: the close's value is how many.

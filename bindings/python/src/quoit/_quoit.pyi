@@ -67,6 +67,7 @@ class _Lib:
     QUOIT_EVF_MESSAGE: int
     QUOIT_KIND_BAD_OP: int
     QUOIT_KIND_MESSAGE: int
+    QUOIT_KIND_MOVED: int
     QUOIT_KIND_DRAIN: int
     QUOIT_KIND_GREASE: int
     QUOIT_BATCH_INTERRUPTED: int
@@ -151,6 +152,7 @@ class _Lib:
     QUOIT_OP_DETACH: int
     QUOIT_OP_SEND_FD: int
     QUOIT_OP_RECV_FD: int
+    QUOIT_OP_MOVE: int
     QUOIT_OP_CHANNEL: int
     QUOIT_OP_CHANNEL_SEND: int
     QUOIT_OP_CHANNEL_RECV: int
