@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The services of examples/python that are made of async functions, run as programs."""
 
+import json
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -52,3 +55,13 @@ def test_udp(driver: str, pressure: tuple[str, ...]) -> None:
             assert client.recv(2000) == b"60000"
     assert (udp.farewell["driver"], udp.farewell["handler_messages"]) == (driver, 4)
     assert udp.farewell["handler_bytes"] == 61_401
+
+
+def test_workers(driver: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / "async_workers.py"), "--driver", driver], text=True,
+        capture_output=True, timeout=support.LIMIT, check=False,
+    )  # fmt: skip
+    assert (run.returncode, run.stderr) == (0, "")
+    told = json.loads(run.stdout)
+    assert told == {"driver": driver, "answers": 400, "right": True, "shares": [134, 133, 133]}

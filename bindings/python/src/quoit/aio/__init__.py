@@ -8,6 +8,7 @@ Two ways to have a worker, and all else is the same in both:
 asyncio's own tasks, TaskGroup, timeout, wait_for, Lock and Queue go with it.
 """
 
+from .channels import Receiver, Sender, channel, oneshot
 from .datagrams import Datagram, DatagramSocket, bind, connect_datagrams
 from .files import File, offload, open_file
 from .host import Host, current
@@ -20,7 +21,7 @@ from .tasks import spawn
 from .timers import Ticker, every, sleep, sleep_until
 
 __all__ = [
-    "Datagram", "DatagramSocket", "File", "Host", "Incomplete", "Listener", "Options", "Stream", "Ticker", "TooLong",
-    "WorkerLoop", "bind", "connect", "connect_datagrams", "current", "every", "hosted", "listen", "new_event_loop",
-    "offload", "open_file", "run_async", "sleep", "sleep_until", "spawn",
+    "Datagram", "DatagramSocket", "File", "Host", "Incomplete", "Listener", "Options", "Receiver", "Sender", "Stream",
+    "Ticker", "TooLong", "WorkerLoop", "bind", "channel", "connect", "connect_datagrams", "current", "every", "hosted",
+    "listen", "new_event_loop", "offload", "oneshot", "open_file", "run_async", "sleep", "sleep_until", "spawn",
 ]  # fmt: skip

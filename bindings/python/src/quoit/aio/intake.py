@@ -27,7 +27,8 @@ class Intake(Resource, Generic[T]):
     __slots__ = ("armed", "error", "most", "pausing", "takers", "waiting", "weight")
 
     opcode: ClassVar[int]
-    flags: ClassVar[int] = const.OPF_MULTI
+    flags: int = const.OPF_MULTI
+    close_flags: ClassVar[int] = 0
     # The most bytes that one event brings, where the op has such a bound.
     cap: int = 0
 
@@ -69,11 +70,11 @@ class Intake(Resource, Generic[T]):
         worker.op(self.opcode, self.flags, self.handle, worker.expect(self.told), 0, self.cap)
 
     def told(self, event: Event) -> None:
+        more = event[1] & const.EVF_MORE
+        if not more:
+            self.armed = False
         fine = self.came(event)
-        if event[1] & const.EVF_MORE:
-            return
-        self.armed = False
-        if self.ending:
+        if more or self.ending:
             return
         if fine or (self.pausing and event[4] == -errno.ECANCELED):
             self.went_on()
@@ -89,6 +90,8 @@ class Intake(Resource, Generic[T]):
     # The queue.
 
     def put(self, item: T) -> None:
+        if self.ending:
+            return
         self.waiting.append(item)
         self.weight += self.weigh(item)
         if self.takers:
@@ -129,7 +132,7 @@ class Intake(Resource, Generic[T]):
         self.ending = True
         worker = self.host.worker
         if not worker.finished:
-            worker.op(const.OP_CLOSE, 0, self.handle, worker.expect_count(self.shut, None))
+            worker.op(const.OP_CLOSE, self.close_flags, self.handle, worker.expect_count(self.shut, None))
         self.discard()
         self.wake_all()
 
