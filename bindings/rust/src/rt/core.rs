@@ -213,7 +213,11 @@ impl Core {
         }
         let makes = matches!(
             event.kind,
-            sys::QUOIT_OP_CONNECT | sys::QUOIT_OP_OPEN | sys::QUOIT_OP_LISTEN | sys::QUOIT_OP_BIND
+            sys::QUOIT_OP_CONNECT
+                | sys::QUOIT_OP_OPEN
+                | sys::QUOIT_OP_LISTEN
+                | sys::QUOIT_OP_BIND
+                | sys::QUOIT_OP_ADOPT
         );
         if makes && event.result >= 0 && event.value != 0 {
             self.close(Handle::from_raw(event.value), true);

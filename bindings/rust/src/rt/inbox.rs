@@ -8,6 +8,7 @@ use crate::ops::op;
 use quoit_sys as sys;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
 pub(crate) struct Inbox<T> {
@@ -106,5 +107,18 @@ impl<T> Inbox<T> {
         if self.armed.get() && !self.cancelling.replace(true) {
             core.tell(sys::quoit_op { arg: opcode, ..op(sys::QUOIT_OP_CANCEL, handle, 0) });
         }
+    }
+
+    /// The same, and waits until it has ended. What it brought by then is here.
+    pub(crate) async fn stop(&self, core: &Core, handle: Handle, opcode: u32) {
+        self.cancel(core, handle, opcode);
+        poll_fn(|context| {
+            if !self.armed.get() || core.is_closed() {
+                return Poll::Ready(());
+            }
+            self.wait(context.waker());
+            Poll::Pending
+        })
+        .await;
     }
 }

@@ -8,11 +8,12 @@ use crate::error::Error;
 use quoit_sys as sys;
 use std::collections::VecDeque;
 use std::mem::replace;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Memory that an operation uses. It stays in the operation's slot until the last event, whatever becomes of the future.
+/// Memory that an operation uses, or a descriptor. It stays in the operation's slot until the last event, whatever becomes of the future.
 pub enum Owned {
     None,
     Vec(Vec<u8>),
@@ -21,6 +22,24 @@ pub enum Owned {
     Lease(Lease),
     Many(Vec<Vec<u8>>, #[allow(dead_code)] Vec<sys::quoit_iov>),
     Job(#[allow(dead_code)] Job),
+    Fd(OwnedFd),
+}
+
+impl Owned {
+    /// A descriptor changes its owner with the event that tells so.
+    fn after(self, event: &sys::quoit_event) -> Owned {
+        match self {
+            Owned::Fd(fd) if event.kind == sys::QUOIT_OP_ADOPT && event.result >= 0 => {
+                _ = fd.into_raw_fd();
+                Owned::None
+            }
+            // SAFETY: the event gives the program an open descriptor to own; it comes once.
+            Owned::None if event.kind == sys::QUOIT_OP_DETACH && event.result >= 0 => unsafe {
+                Owned::Fd(OwnedFd::from_raw_fd(event.value as i32))
+            },
+            other => other,
+        }
+    }
 }
 
 /// Takes the events of an operation that brings many.
@@ -122,10 +141,11 @@ impl Slots {
         let slot = self.at(key)?;
         match replace(&mut slot.state, State::Free) {
             State::Waiting(owned, waker) => {
-                slot.state = State::Done(owned, done);
+                slot.state = State::Done(owned.after(&done.event), done);
                 Some(Ok(waker))
             }
-            State::Abandoned(left) => {
+            State::Abandoned(Left { owned, heir }) => {
+                let left = Left { owned: owned.after(&done.event), heir };
                 // Put back, so that it is freed by the one rule for it.
                 slot.state = State::Abandoned(Left { owned: Owned::None, heir: None });
                 self.free(key);

@@ -139,14 +139,16 @@ impl SendOptions {
 /// A datagram socket. Dropping it sends what is queued, then closes it.
 #[derive(Debug)]
 pub(super) struct Socket {
-    inner: Rc<Inner>,
+    pub(super) inner: Rc<Inner>,
 }
 
-struct Inner {
-    core: Rc<Core>,
-    handle: Handle,
-    inbox: Inbox<Datagram>,
+pub(super) struct Inner {
+    pub(super) core: Rc<Core>,
+    pub(super) handle: Handle,
+    pub(super) inbox: Inbox<Datagram>,
     paused: Cell<bool>,
+    /// It was detached, so dropping must not close it.
+    pub(super) left: Cell<bool>,
     options: BindOptions,
 }
 
@@ -157,8 +159,12 @@ impl Socket {
         let bind = sys::quoit_op { opcode: sys::QUOIT_OP_BIND, ..Default::default() };
         let bind = Op::start(&core, bind, |op| core.ops().bind_to(addr, options, op.user_data));
         let handle = result_with_value(bind).await?;
-        let inner = Inner { core, handle, inbox: Inbox::new(), paused: Cell::new(false), options };
-        Ok(Socket { inner: Rc::new(inner) })
+        Ok(Socket::new(core, handle, options))
+    }
+
+    pub(super) fn new(core: Rc<Core>, handle: Handle, options: BindOptions) -> Socket {
+        let (inbox, paused, left) = (Inbox::new(), Cell::new(false), Cell::new(false));
+        Socket { inner: Rc::new(Inner { core, handle, inbox, paused, left, options }) }
     }
 
     pub(super) async fn recv(&self) -> Result<Datagram> {
@@ -294,7 +300,9 @@ impl Drop for Socket {
     fn drop(&mut self) {
         self.inner.inbox.dropped.set(true);
         drop(self.inner.inbox.items.take());
-        self.inner.core.close(self.inner.handle, false);
+        if !self.inner.left.get() {
+            self.inner.core.close(self.inner.handle, false);
+        }
     }
 }
 

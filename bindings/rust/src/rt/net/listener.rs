@@ -12,6 +12,7 @@ use crate::rt::inbox::Inbox;
 use crate::rt::op::Op;
 use crate::rt::slots::Sink;
 use quoit_sys as sys;
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
 
@@ -20,14 +21,16 @@ const ACCEPTED_MAX: usize = 1024;
 
 /// Accepts streams. Dropping it closes it.
 pub struct Listener {
-    inner: Rc<ListenerInner>,
+    pub(super) inner: Rc<ListenerInner>,
     port: u16,
 }
 
-struct ListenerInner {
-    core: Rc<Core>,
-    handle: Handle,
-    inbox: Inbox<Handle>,
+pub(super) struct ListenerInner {
+    pub(super) core: Rc<Core>,
+    pub(super) handle: Handle,
+    pub(super) inbox: Inbox<Handle>,
+    /// It was detached, so dropping must not close it.
+    pub(super) left: Cell<bool>,
 }
 
 impl Listener {
@@ -48,8 +51,12 @@ impl Listener {
         let (_, done) = listen.await;
         check_event(done.event.result)?;
         let handle = Handle::from_raw(done.event.value);
-        let inner = ListenerInner { core, handle, inbox: Inbox::new() };
-        Ok(Listener { inner: Rc::new(inner), port: done.event.aux as u16 })
+        Ok(Listener::new(core, handle, done.event.aux as u16))
+    }
+
+    pub(super) fn new(core: Rc<Core>, handle: Handle, port: u16) -> Listener {
+        let inner = ListenerInner { core, handle, inbox: Inbox::new(), left: Cell::new(false) };
+        Listener { inner: Rc::new(inner), port }
     }
 
     /// The next stream. Streams that come while nobody waits are kept for the next call, so dropping the future loses none.
@@ -104,7 +111,9 @@ impl Drop for Listener {
         for handle in self.inner.inbox.items.take() {
             self.inner.core.close(handle, true);
         }
-        self.inner.core.close(self.inner.handle, false);
+        if !self.inner.left.get() {
+            self.inner.core.close(self.inner.handle, false);
+        }
     }
 }
 

@@ -7,14 +7,21 @@
 //! Futures may be dropped at any time, as `select!` does. Dropping an accept or a receive loses nothing: what came waits for
 //! the next call. Dropping a send cancels it, and [`Stream::settle`] tells how much of it went.
 //!
+//! Options have getters, which ask the kernel at once, and setters, which are futures: [`TcpStream::set_nodelay`] and so on.
+//! [`TcpStream::from_std`] and [`TcpStream::into_std`], and their like, move sockets between a worker and the standard library,
+//! [`Listener::adopt`] takes [`inherited`] ones, and [`UnixStream::send_fd`] passes descriptors to other processes.
+//!
 //! With the feature `futures-io` or `tokio-io`, streams and their halves have the traits `AsyncRead` and `AsyncWrite` of that
 //! crate. What `poll_write` takes is copied and sent in the background: a later call tells if that failed.
 
+mod adopt;
 mod datagram;
+mod fds;
 #[cfg(feature = "futures-io")]
 mod futures;
 mod halves;
 mod listener;
+mod options;
 mod sends;
 mod stream;
 #[cfg(feature = "tokio-io")]
@@ -25,9 +32,12 @@ mod unix_datagram;
 #[cfg(any(feature = "futures-io", feature = "tokio-io"))]
 mod written;
 
+pub use adopt::{inherited, Inherited, NotDetached};
 pub use datagram::{Datagram, SendOptions};
+pub use fds::{Credentials, Passed};
 pub use halves::{ReadHalf, WriteHalf};
 pub use listener::Listener;
+pub use options::Keepalive;
 pub use sends::DroppedSend;
 pub use stream::Stream;
 pub use typed::{TcpListener, TcpStream, UnixListener, UnixStream};

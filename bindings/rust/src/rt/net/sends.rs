@@ -39,11 +39,16 @@ pub(crate) struct Sends {
 impl Sends {
     /// A new send, or the error of one that may not begin.
     pub(crate) fn begin(&self) -> Result<u64> {
-        if !self.dropped.borrow().is_empty() {
+        if !self.is_settled() {
             return Err(Error::BUSY);
         }
         self.started.set(self.started.get() + 1);
         Ok(self.started.get())
+    }
+
+    /// True if none is dropped, or each has been told of.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.dropped.borrow().is_empty()
     }
 
     /// What became of them, once all are known, in the order in which they began.

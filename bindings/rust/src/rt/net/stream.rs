@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connected streams.
 
+use super::fds::FdInbox;
 use super::sends::{of_buffer, DroppedSend, Send, Sends};
 use super::{result_with_value, ReadHalf, WriteHalf};
 use crate::addr::{Addr, ToAddr};
@@ -14,7 +15,7 @@ use crate::rt::lease::{Lease, SendBuf};
 use crate::rt::op::{result_of, Op};
 use crate::rt::slots::{Owned, Sink};
 use quoit_sys as sys;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::future::{poll_fn, Future};
 use std::net::Shutdown;
 use std::rc::Rc;
@@ -33,12 +34,14 @@ pub struct Stream {
 pub(super) struct StreamInner {
     pub(super) core: Rc<Core>,
     pub(super) handle: Handle,
-    inbox: Inbox<Lease>,
+    pub(super) inbox: Inbox<Lease>,
+    /// What came with descriptors, once that was asked for.
+    pub(super) passed: OnceCell<Rc<FdInbox>>,
     waiting_bytes: Cell<usize>,
     paused: Cell<bool>,
-    eof: Cell<bool>,
-    /// A close has been asked for, so dropping must not ask again.
-    closed: Cell<bool>,
+    pub(super) eof: Cell<bool>,
+    /// A close has been asked for, or it was detached, so dropping must not ask again.
+    pub(super) closed: Cell<bool>,
     pub(super) sends: Rc<Sends>,
     #[cfg(any(feature = "futures-io", feature = "tokio-io"))]
     pub(super) written: Rc<super::written::Written>,
@@ -50,6 +53,7 @@ impl Stream {
             core: Rc::clone(core),
             handle,
             inbox: Inbox::new(),
+            passed: OnceCell::new(),
             waiting_bytes: Cell::new(0),
             paused: Cell::new(false),
             eof: Cell::new(false),
@@ -85,9 +89,7 @@ impl Stream {
         if !poll_fn(|context| inner.poll_received(context)).await? {
             return Ok(None);
         }
-        let lease = inner.inbox.items.borrow_mut().pop_front();
-        inner.taken(lease.as_ref().map_or(0, |lease| lease.len()));
-        Ok(lease)
+        Ok(inner.pop_received())
     }
 
     /// Copies what has come into memory of the caller, as much as fits, once there is something; 0 is the stream's end, or no
@@ -154,10 +156,20 @@ impl Stream {
     /// # Safety
     /// As for [`Op::owning`].
     unsafe fn start(&self, send: sys::quoit_op, owned: Owned) -> (Op, Result<u64>) {
+        // SAFETY: by the caller's promise the memory stays where it is; the slot has it until the last event.
+        self.start_with(send, owned, |op| unsafe { self.inner.core.ops().push_raw(op) })
+    }
+
+    /// Begins a send that `push` hands over, unless dropped ones forbid it.
+    pub(super) fn start_with(
+        &self,
+        send: sys::quoit_op,
+        owned: Owned,
+        push: impl FnOnce(sys::quoit_op),
+    ) -> (Op, Result<u64>) {
         let number = self.inner.sends.begin();
         let op = match number {
-            // SAFETY: by the caller's promise.
-            Ok(_) => unsafe { Op::owning(&self.inner.core, send, owned) },
+            Ok(_) => Op::with(&self.inner.core, send, owned, push),
             Err(error) => Op::refused(&self.inner.core, send, owned, error),
         };
         (op, number)
@@ -252,6 +264,9 @@ impl StreamInner {
         if self.eof.get() {
             return Poll::Ready(Ok(false));
         }
+        if self.has_passed() {
+            return Poll::Ready(Err(Error::BUSY));
+        }
         if let Some(error) = self.inbox.end.get() {
             return Poll::Ready(Err(error));
         }
@@ -264,6 +279,18 @@ impl StreamInner {
             self.core.start_many(sys::quoit_op { flags, ..op(sys::QUOIT_OP_RECV, self.handle, 0) }, sink);
         });
         Poll::Pending
+    }
+
+    /// The first piece that waits, if any does.
+    pub(super) fn pop_received(&self) -> Option<Lease> {
+        let lease = self.inbox.items.borrow_mut().pop_front()?;
+        self.taken(lease.len());
+        Some(lease)
+    }
+
+    /// True while descriptors are received instead, or wait to be taken.
+    pub(super) fn has_passed(&self) -> bool {
+        self.passed.get().is_some_and(|passed| passed.has_any())
     }
 
     /// Takes up to so many of the bytes that wait, a piece at a time.

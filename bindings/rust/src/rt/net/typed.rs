@@ -12,13 +12,13 @@ use std::path::Path;
 /// The types that differ in their addresses only.
 macro_rules! typed {
     ($listener:ident, $stream:ident, $what:literal) => {
-        #[doc = concat!("A [`Listener`] on ", $what, ".")]
+        #[doc = concat!("A [`Listener`] on ", $what, "; all of its methods are here too.")]
         #[derive(Debug)]
-        pub struct $listener(Listener);
+        pub struct $listener(pub(super) Listener);
 
         #[doc = concat!("A [`Stream`] over ", $what, "; all of its methods are here too.")]
         #[derive(Debug)]
-        pub struct $stream(Stream);
+        pub struct $stream(pub(super) Stream);
 
         impl $listener {
             /// The next stream, as [`Listener::accept`].
@@ -36,6 +36,14 @@ macro_rules! typed {
             /// The same for any address; also to [`Stream::split`], [`Stream::close`] or [`Stream::abort`] it.
             pub fn into_inner(self) -> Stream {
                 self.0
+            }
+        }
+
+        impl Deref for $listener {
+            type Target = Listener;
+
+            fn deref(&self) -> &Listener {
+                &self.0
             }
         }
 
