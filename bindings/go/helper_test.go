@@ -20,7 +20,7 @@ var pattern = testkit.Pattern
 
 // each runs a test on every driver that this machine has, or on the one that QUOIT_DRIVER forces.
 func each(t *testing.T, body func(t *testing.T, rt *Runtime)) {
-	testkit.EachDriver(t, func(name string) (*Runtime, error) {
+	testkit.EachDriver[Driver](t, func(name string) (*Runtime, error) {
 		driver, err := ParseDriver(name)
 		if err != nil {
 			return nil, err

@@ -24,7 +24,7 @@ var (
 
 // each runs a test on every driver that this machine has, or on the one that QUOIT_DRIVER forces.
 func each(t *testing.T, body func(t *testing.T, rt *quoit.Runtime)) {
-	testkit.EachDriver(t, func(name string) (*quoit.Runtime, error) {
+	testkit.EachDriver[quoit.Driver](t, func(name string) (*quoit.Runtime, error) {
 		driver, err := quoit.ParseDriver(name)
 		if err != nil {
 			return nil, err
