@@ -169,6 +169,7 @@ const (
 	ListenUnlink      uint32 = C.QUOIT_LISTEN_UNLINK
 	ListenFreebind    uint32 = C.QUOIT_LISTEN_FREEBIND
 	ListenDeferAccept uint32 = C.QUOIT_LISTEN_DEFER_ACCEPT
+	ListenSeqpacket   uint32 = C.QUOIT_LISTEN_SEQPACKET
 )
 
 // Options of a socket (OpSocketSet's Arg).
@@ -205,14 +206,15 @@ const (
 
 // Values of an op's Arg.
 const (
-	SendCork       uint32 = C.QUOIT_SEND_CORK
-	ConnectDelay   uint32 = C.QUOIT_CONNECT_DELAY
-	ShutdownRecv   uint32 = C.QUOIT_SHUTDOWN_RECV
-	ShutdownSend   uint32 = C.QUOIT_SHUTDOWN_SEND
-	ShutdownBoth   uint32 = C.QUOIT_SHUTDOWN_BOTH
-	ClockMonotonic uint32 = C.QUOIT_CLOCK_MONOTONIC
-	ClockBoot      uint32 = C.QUOIT_CLOCK_BOOT
-	ClockWall      uint32 = C.QUOIT_CLOCK_WALL
+	SendCork         uint32 = C.QUOIT_SEND_CORK
+	ConnectDelay     uint32 = C.QUOIT_CONNECT_DELAY
+	ConnectSeqpacket uint32 = C.QUOIT_CONNECT_SEQPACKET
+	ShutdownRecv     uint32 = C.QUOIT_SHUTDOWN_RECV
+	ShutdownSend     uint32 = C.QUOIT_SHUTDOWN_SEND
+	ShutdownBoth     uint32 = C.QUOIT_SHUTDOWN_BOTH
+	ClockMonotonic   uint32 = C.QUOIT_CLOCK_MONOTONIC
+	ClockBoot        uint32 = C.QUOIT_CLOCK_BOOT
+	ClockWall        uint32 = C.QUOIT_CLOCK_WALL
 )
 
 // Bounds.

@@ -11,35 +11,43 @@
 /* Of an adopted listener it is not known: so many may come out of it when the worker drains. */
 #define BACKLOG 1024
 
+/* What a socket is. */
+typedef struct qt_sort {
+    int family;
+    int type;
+} qt_sort;
+
 /* Of a socket, QUOIT_HANDLE_* or a status. */
-static int kind_of_socket(qt_worker *w, int fd, int *family) {
-    int type = 0;
+static int kind_of_socket(qt_worker *w, int fd, qt_sort *sort) {
     int protocol = 0;
     int listens = 0;
     socklen_t size = sizeof(int);
     QT_COUNT(w, system_calls, 4);
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
-        getsockopt(fd, SOL_SOCKET, SO_DOMAIN, family, &size) != 0 ||
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &sort->type, &size) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &sort->family, &size) != 0 ||
         getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) != 0 ||
         getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0)
         return -errno;
-    bool ip = *family == AF_INET || *family == AF_INET6;
-    if (type == SOCK_DGRAM && (*family == AF_UNIX || (ip && protocol == IPPROTO_UDP)))
+    bool ip = sort->family == AF_INET || sort->family == AF_INET6;
+    bool local = sort->family == AF_UNIX;
+    if (sort->type == SOCK_DGRAM && (local || (ip && protocol == IPPROTO_UDP)))
         return QUOIT_HANDLE_DATAGRAM;
-    if (type != SOCK_STREAM || !(ip || *family == AF_UNIX))
+    if (sort->type == SOCK_SEQPACKET && local)
+        return listens ? QUOIT_HANDLE_LISTENER : QUOIT_HANDLE_DATAGRAM;
+    if (sort->type != SOCK_STREAM || !(ip || local))
         return QUOIT_E_UNSUPPORTED;
     return listens ? QUOIT_HANDLE_LISTENER : QUOIT_HANDLE_STREAM;
 }
 
 /* QUOIT_HANDLE_* of what the descriptor is, or a status. */
-static int kind_of(qt_worker *w, int fd, int *family) {
+static int kind_of(qt_worker *w, int fd, qt_sort *sort) {
     struct stat info;
     QT_COUNT(w, system_calls, 1);
     if (fstat(fd, &info) != 0)
         return -errno;
     if (S_ISDIR(info.st_mode))
         return QUOIT_E_UNSUPPORTED;
-    return S_ISSOCK(info.st_mode) ? kind_of_socket(w, fd, family) : QUOIT_HANDLE_FILE;
+    return S_ISSOCK(info.st_mode) ? kind_of_socket(w, fd, sort) : QUOIT_HANDLE_FILE;
 }
 
 /* A number adopted twice would be closed twice: each is remembered until it is closed or detached. */
@@ -79,14 +87,17 @@ static int make_blocking(qt_worker *w, int fd) {
     return fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0 ? 0 : -errno;
 }
 
-static qt_object *new_object(qt_worker *w, int kind, int fd, int family, int *error) {
+static qt_object *new_object(qt_worker *w, int kind, int fd, const qt_sort *sort, int *error) {
     qt_object *object = NULL;
     if (kind == QUOIT_HANDLE_STREAM) {
         object = (qt_object *)qt_stream_new(w, fd, error);
     } else if (kind == QUOIT_HANDLE_DATAGRAM) {
-        object = (qt_object *)qt_datagram_new(w, fd, family, error);
+        object = sort->type == SOCK_SEQPACKET ? (qt_object *)qt_seqpacket_new(w, fd, error)
+                                              : (qt_object *)qt_datagram_new(w, fd, sort->family, error);
     } else if (kind == QUOIT_HANDLE_LISTENER) {
         object = (qt_object *)qt_listener_new(w, fd, BACKLOG, error);
+        if (object != NULL)
+            ((qt_listener *)object)->sequenced = sort->type == SOCK_SEQPACKET;
     } else {
         object = qt_slab_alloc(&w->objects);
         *error = object ? qt_handle_new(w, object, QUOIT_HANDLE_FILE, fd) : -ENOMEM;
@@ -101,6 +112,8 @@ static qt_object *new_object(qt_worker *w, int kind, int fd, int family, int *er
 /* Frees the object and leaves its descriptor. */
 static void drop_object(qt_object *object) {
     qt_worker *w = object->worker;
+    if (object->kind == QUOIT_HANDLE_DATAGRAM)
+        qt_seqpacket_leave(w, (const qt_datagram *)object);
     qt_handle_free(w, object);
     if (object->kind == QUOIT_HANDLE_STREAM)
         qt_slab_free(&w->streams, object);
@@ -131,8 +144,8 @@ void qt_op_adopt(qt_worker *w, const quoit_op *op, qt_object *object) {
     }
     bool number = op->offset >= 0 && op->offset <= INT32_MAX;
     int fd = number ? (int)op->offset : -1;
-    int family = AF_UNSPEC;
-    int kind = number ? kind_of(w, fd, &family) : -EBADF;
+    qt_sort sort = {0};
+    int kind = number ? kind_of(w, fd, &sort) : -EBADF;
     if (kind < 0 || (op->arg != 0 && op->arg != (uint32_t)kind)) {
         qt_refuse(w, op, kind < 0 ? kind : QUOIT_E_KIND, kind < 0 ? QUOIT_FIELD_OFFSET : QUOIT_FIELD_ARG);
         return;
@@ -142,7 +155,7 @@ void qt_op_adopt(qt_worker *w, const quoit_op *op, qt_object *object) {
         qt_refuse(w, op, error, QUOIT_FIELD_OFFSET);
         return;
     }
-    object = new_object(w, kind, fd, family, &error);
+    object = new_object(w, kind, fd, &sort, &error);
     if (object != NULL)
         error = take(w, object);
     if (object == NULL || error) {
@@ -166,6 +179,8 @@ static bool is_busy(const qt_object *object) {
     if (object->kind != QUOIT_HANDLE_STREAM && object->kind != QUOIT_HANDLE_DATAGRAM)
         return false;
     const qt_stream *s = (const qt_stream *)object;
+    if (object->kind == QUOIT_HANDLE_DATAGRAM && ((const qt_datagram *)s)->reset)
+        return true;
     return s->held_count > 0 || s->held_end || s->send_head != NULL;
 }
 

@@ -10,8 +10,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static void advance_stream(qt_stream *s);
-
 static void free_object(qt_object *object) {
     qt_worker *w = object->worker;
     uint8_t kind = object->kind;
@@ -31,8 +29,7 @@ static void free_object(qt_object *object) {
     if (kind == QUOIT_HANDLE_STREAM || datagram) {
         qt_stream *s = (qt_stream *)object;
         qt_list_remove(&s->dirty_link);
-        if (!datagram)
-            qt_listener_stream_gone(s);
+        qt_listener_stream_gone(s);
         qt_silence_end(s);
         qt_slab_free(datagram ? &w->datagrams : &w->streams, s);
     } else if (kind == QUOIT_HANDLE_CHANNEL) {
@@ -66,6 +63,12 @@ static void submit_close(qt_object *object) {
     qt_submit(w, req);
 }
 
+/* The result of 0 that is no end. */
+static bool is_empty_message(const qt_stream *s) {
+    const qt_datagram *d = (const qt_datagram *)s;
+    return s->object.kind == QUOIT_HANDLE_DATAGRAM && !qt_seqpacket_is_end(d, 0, d->in.msg_controllen);
+}
+
 static void discard_done(qt_req *req, const qt_completion *c) {
     qt_stream *s = req->owner;
     qt_worker *w = s->object.worker;
@@ -75,20 +78,22 @@ static void discard_done(qt_req *req, const qt_completion *c) {
     qt_req_free(&w->requests, req);
     if (fin)
         s->eof |= c->res < 0; /* not connected any more: nothing will come */
-    else if (c->res <= 0 && c->res != -EINTR && c->res != -EAGAIN)
+    else if (c->res <= 0 && c->res != -EINTR && c->res != -EAGAIN && !(c->res == 0 && is_empty_message(s)))
         s->eof = true;
-    advance_stream(s);
+    qt_close_advance(&s->object);
 }
 
 static void request(qt_stream *s, uint8_t code) {
     qt_req *req = qt_request(s->object.worker, code, s->object.fd, s, discard_done);
     if (req == NULL) {
         s->eof = true;
-        advance_stream(s);
+        qt_close_advance(&s->object);
         return;
     }
     if (code == QT_REQ_SHUTDOWN) {
         req->op_flags = SHUT_WR;
+    } else if (s->object.kind == QUOIT_HANDLE_DATAGRAM) {
+        qt_seqpacket_discard((qt_datagram *)s, req);
     } else {
         req->addr =
             (uint64_t)(uintptr_t)s->object.worker->sink; /* what comes after close is read by nobody */
@@ -97,6 +102,18 @@ static void request(qt_stream *s, uint8_t code) {
     s->close_req = req;
     s->object.reqs++;
     qt_submit(s->object.worker, req);
+}
+
+/* What is queued has left: FIN, input until the peer's, the close. */
+static void say_farewell(qt_stream *s) {
+    if (!s->fin_sent) {
+        s->fin_sent = true;
+        request(s, QT_REQ_SHUTDOWN);
+    } else if (!s->eof) {
+        request(s, QT_REQ_DISCARD);
+    } else if (s->object.reqs == 0) { /* else zero-copy sends: their bytes are not all acknowledged */
+        submit_close(&s->object);
+    }
 }
 
 static void advance_stream(qt_stream *s) {
@@ -110,21 +127,18 @@ static void advance_stream(qt_stream *s) {
     if (s->send_head != NULL || s->recv_req != NULL || s->recv != NULL || s->recv_fd != NULL ||
         s->close_req != NULL || s->send_req != NULL)
         return;
-    if (!s->fin_sent) {
-        s->fin_sent = true;
-        request(s, QT_REQ_SHUTDOWN);
-    } else if (!s->eof) {
-        request(s, QT_REQ_DISCARD);
-    } else if (s->object.reqs == 0) { /* else zero-copy sends: their bytes are not all acknowledged */
-        submit_close(&s->object);
-    }
+    say_farewell(s);
 }
 
-/* It has no end to tell its peer of, and nothing to discard. */
+/* One without a connection has no end to tell its peer of, and nothing to discard. */
 static void advance_datagram(qt_datagram *d) {
     qt_object *object = &d->stream.object;
-    if (object->closing != QT_CLOSE_SUBMITTED && object->reqs == 0 && d->stream.recv == NULL &&
-        qt_list_empty(&d->waiting) && qt_list_empty(&d->flying))
+    if (object->closing == QT_CLOSE_SUBMITTED || object->reqs > 0 || d->stream.recv != NULL ||
+        !qt_list_empty(&d->waiting) || !qt_list_empty(&d->flying))
+        return;
+    if (d->sequenced && object->closing == QT_CLOSING)
+        say_farewell(&d->stream);
+    else
         submit_close(object);
 }
 
@@ -193,6 +207,8 @@ static void abort_datagram(qt_datagram *d) {
     qt_sendmsg_abort(d);
     end_ops(&d->stream.object);
     qt_recv_drop(&d->stream);
+    if (d->stream.close_req != NULL)
+        qt_cancel_request(d->stream.object.worker, d->stream.close_req);
     advance_datagram(d);
 }
 

@@ -41,13 +41,15 @@ static void connect_done(qt_req *req, const qt_completion *c) {
         return;
     }
     int error;
-    qt_stream *s = qt_stream_new(w, ((qt_connect *)p->state)->fd, &error);
-    if (s == NULL) {
+    int fd = ((qt_connect *)p->state)->fd;
+    qt_object *made = p->arg & QUOIT_CONNECT_SEQPACKET ? (qt_object *)qt_seqpacket_new(w, fd, &error)
+                                                       : (qt_object *)qt_stream_new(w, fd, &error);
+    if (made == NULL) {
         end_connect(p, error, 0);
         return;
     }
     QT_COUNT(w, connects, 1);
-    end_connect(p, 0, s->object.handle);
+    end_connect(p, 0, made->handle);
 }
 
 /* A socket for the address, bound to the local one if that is given. The descriptor or -errno. */
@@ -63,7 +65,8 @@ static int open_socket(qt_worker *w, const quoit_op *op, const struct sockaddr_s
             return status;
     }
     QT_COUNT(w, system_calls, 2);
-    int fd = socket(addr->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int type = op->arg & QUOIT_CONNECT_SEQPACKET ? SOCK_SEQPACKET : SOCK_STREAM;
+    int fd = socket(addr->ss_family, type | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
     int error = 0;
@@ -83,7 +86,8 @@ void qt_op_connect(qt_worker *w, const quoit_op *op, qt_object *object) {
     socklen_t len;
     uint32_t field = QUOIT_FIELD_ADDR;
     quoit_status status = qt_op_addr(w, op, op->addr, op->len, &addr, &len);
-    if (status == 0 && op->arg & ~(uint32_t)QUOIT_CONNECT_DELAY) {
+    uint32_t known = QUOIT_CONNECT_DELAY | (addr.ss_family == AF_UNIX ? QUOIT_CONNECT_SEQPACKET : 0u);
+    if (status == 0 && op->arg & ~known) {
         status = QUOIT_E_FIELD;
         field = QUOIT_FIELD_ARG;
     }

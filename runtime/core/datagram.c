@@ -143,7 +143,7 @@ qt_datagram *qt_datagram_new(qt_worker *w, int fd, int family, int *error) {
     return d;
 }
 
-static bool is_on(qt_worker *w, int fd, int level, int name) {
+bool qt_option_is_on(qt_worker *w, int fd, int level, int name) {
     int value = 0;
     socklen_t size = sizeof value;
     QT_COUNT(w, system_calls, 1);
@@ -165,11 +165,12 @@ int qt_datagram_take(qt_worker *w, qt_datagram *d) {
     d->port = bound.port;
     len = sizeof name;
     d->connected = getpeername(fd, (struct sockaddr *)&name, &len) == 0;
+    d->connected |= d->sequenced;
     if (d->family == AF_UNIX)
         return 0;
-    if (is_on(w, fd, SOL_UDP, UDP_GRO))
+    if (qt_option_is_on(w, fd, SOL_UDP, UDP_GRO))
         d->options |= QUOIT_BIND_GRO;
-    if (is_on(w, fd, six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_RECVPKTINFO : IP_PKTINFO))
+    if (qt_option_is_on(w, fd, six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_RECVPKTINFO : IP_PKTINFO))
         d->options |= QUOIT_BIND_PKTINFO;
     return 0;
 }

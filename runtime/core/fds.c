@@ -18,7 +18,7 @@ typedef struct qt_recv_fds {
     qt_buffer *buffer;
     union {
         struct cmsghdr align;
-        uint8_t bytes[CMSG_SPACE(QUOIT_FDS_MAX * sizeof(int))];
+        uint8_t bytes[QT_MARK_SIZE + CMSG_SPACE(QUOIT_FDS_MAX * sizeof(int))];
     } control;
 } qt_recv_fds;
 
@@ -47,6 +47,8 @@ void qt_op_send_fd(qt_worker *w, const quoit_op *op, qt_object *object) {
     int fd = number ? fcntl((int)op->offset, F_DUPFD_CLOEXEC, 0) : -1;
     if (fd < 0)
         qt_refuse(w, op, number ? -errno : -EBADF, QUOIT_FIELD_OFFSET);
+    else if (object->kind == QUOIT_HANDLE_DATAGRAM)
+        qt_sendmsg_with(w, op, object, fd);
     else
         qt_send_with(w, op, object, fd);
 }
@@ -61,12 +63,10 @@ static void prepare(qt_recv_fds *state) {
                                      .msg_controllen = sizeof state->control};
 }
 
-/* Takes the descriptors that came: up to `most` into fds, the others are closed. Returns how many came. */
-static uint32_t take_fds(const qt_recv_fds *state, int32_t *fds, uint32_t most) {
-    struct msghdr message = state->message;
+uint32_t qt_fds_take(struct msghdr *message, int32_t *fds, uint32_t most) {
     uint32_t count = 0;
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c != NULL && c->cmsg_len >= sizeof *c;
-         c = CMSG_NXTHDR(&message, c)) {
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c != NULL && c->cmsg_len >= sizeof *c;
+         c = CMSG_NXTHDR(message, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
         for (size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len; at += sizeof(int)) {
@@ -83,9 +83,9 @@ static uint32_t take_fds(const qt_recv_fds *state, int32_t *fds, uint32_t most) 
 }
 
 /* The block's head. The event's flags and number of descriptors. */
-static uint32_t read_head(qt_stream *s, const qt_recv_fds *state, uint32_t *count) {
+static uint32_t read_head(qt_stream *s, qt_recv_fds *state, uint32_t *count) {
     qt_worker *w = s->object.worker;
-    int32_t words[WORDS] = {0};
+    int32_t words[WORDS] = {0, -1, -1}; /* nobody's, never root's */
     struct ucred peer = {0};
     socklen_t size = sizeof peer;
     QT_COUNT(w, system_calls, 1);
@@ -94,11 +94,37 @@ static uint32_t read_head(qt_stream *s, const qt_recv_fds *state, uint32_t *coun
         words[1] = (int32_t)peer.uid;
         words[2] = (int32_t)peer.gid;
     }
-    uint32_t came = take_fds(state, words + 3, QUOIT_FDS_MAX);
+    uint32_t came = qt_fds_take(&state->message, words + 3, QUOIT_FDS_MAX);
     bool dropped = came > QUOIT_FDS_MAX || state->message.msg_flags & MSG_CTRUNC;
     *count = came < QUOIT_FDS_MAX ? came : QUOIT_FDS_MAX;
     memcpy(w->buffers.base + state->buffer->offset, words, sizeof words);
     return QUOIT_EVF_LENT | (dropped ? QUOIT_EVF_TRUNC : 0);
+}
+
+/* Whether it brought something: an empty message is no end. */
+static bool has_brought(const qt_stream *s, const qt_recv_fds *state, int32_t res) {
+    const qt_datagram *d = (const qt_datagram *)s;
+    bool messages = s->object.kind == QUOIT_HANDLE_DATAGRAM;
+    return res > 0 || (res == 0 && messages && !qt_seqpacket_is_end(d, 0, state->message.msg_controllen));
+}
+
+/* The last event of one that brought something. */
+static void tell(qt_pending *p, qt_recv_fds *state, int32_t res) {
+    qt_worker *w = p->worker;
+    qt_buffer *buffer = state->buffer;
+    uint32_t count;
+    uint32_t flags = read_head((qt_stream *)p->object, state, &count);
+    uint32_t len = (uint32_t)res < state->slice.iov_len ? (uint32_t)res : (uint32_t)state->slice.iov_len;
+    buffer->length = HEAD + len;
+    qt_buffer_lend(w, buffer);
+    QT_COUNT(w, bytes_received, len);
+    quoit_event *event = qt_finish(p, res, 0);
+    event->flags |= flags | (len < (uint32_t)res ? QUOIT_EVF_TRUNC : 0);
+    event->offset = buffer->offset + HEAD;
+    event->len = len;
+    event->buffer = qt_buffer_handle(w, buffer);
+    event->aux = count;
+    event->value = buffer->offset;
 }
 
 static void recv_fd_done(qt_req *req, const qt_completion *c) {
@@ -107,38 +133,27 @@ static void recv_fd_done(qt_req *req, const qt_completion *c) {
     qt_stream *s = (qt_stream *)p->object;
     qt_recv_fds *state = p->state;
     int32_t res = c->res;
+    bool brought = has_brought(s, state, res);
+    if (!brought && s->object.kind == QUOIT_HANDLE_DATAGRAM)
+        res = qt_seqpacket_result((qt_datagram *)s, res);
     bool cut = res == -ECANCELED || res == -EINTR || res == -EAGAIN;
     if (cut && !p->verdict) {
         prepare(state);
         qt_submit(w, req);
         return;
     }
-    qt_buffer *buffer = state->buffer;
-    uint32_t flags = res == 0 ? QUOIT_EVF_EOF : 0;
-    uint32_t count = 0;
-    if (res > 0) {
-        flags = read_head(s, state, &count);
-        buffer->length = HEAD + (uint32_t)res;
-        qt_buffer_lend(w, buffer);
-        QT_COUNT(w, bytes_received, res);
-    }
-    s->eof |= res == 0;
+    s->eof |= !brought && res == 0;
     s->recv_fd = NULL;
     s->object.reqs--;
     p->req = NULL;
     p->state = NULL;
     qt_req_free(&w->requests, req);
-    quoit_event *event = qt_finish(p, cut ? p->verdict : res, 0);
-    event->flags |= flags;
-    if (res > 0) {
-        event->offset = buffer->offset + HEAD;
-        event->len = (uint32_t)res;
-        event->buffer = qt_buffer_handle(w, buffer);
-        event->aux = count;
-        event->value = buffer->offset;
-    }
-    buffer->pins--;
-    qt_buffer_settle(w, buffer);
+    if (brought)
+        tell(p, state, res);
+    else
+        qt_finish(p, cut ? p->verdict : res, 0)->flags |= res == 0 ? QUOIT_EVF_EOF : 0;
+    state->buffer->pins--;
+    qt_buffer_settle(w, state->buffer);
     qt_block_free(&w->blocks, state, sizeof *state);
     if (s->object.closing)
         qt_close_advance(&s->object);
@@ -165,6 +180,7 @@ static int start(qt_stream *s, qt_pending *p, uint32_t room) {
     state->slice = (struct iovec){w->buffers.base + state->buffer->offset + HEAD, room};
     prepare(state);
     req->addr = (uint64_t)(uintptr_t)&state->message;
+    req->op_flags = s->object.kind == QUOIT_HANDLE_DATAGRAM ? MSG_TRUNC : 0; /* its whole length is told */
     p->state = state;
     p->req = req;
     s->recv_fd = p;
@@ -197,6 +213,6 @@ void qt_recv_fd_discard(qt_pending *p) {
     qt_recv_fds *state = p->state;
     if (state == NULL)
         return;
-    take_fds(state, NULL, 0);
+    qt_fds_take(&state->message, NULL, 0);
     qt_block_free(&p->worker->blocks, state, sizeof *state);
 }

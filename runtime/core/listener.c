@@ -61,7 +61,8 @@ static int prepare(qt_worker *w, int fd, const struct sockaddr_storage *addr, ui
 static int open_listener(qt_worker *w, const struct sockaddr_storage *addr, socklen_t len, uint32_t backlog,
                          uint32_t flags, quoit_addr *bound) {
     QT_COUNT(w, system_calls, 4);
-    int fd = socket(addr->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int type = flags & QUOIT_LISTEN_SEQPACKET ? SOCK_SEQPACKET : SOCK_STREAM;
+    int fd = socket(addr->ss_family, type | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
     struct sockaddr_storage name;
@@ -102,7 +103,7 @@ quoit_status qt_op_options(qt_worker *w, const quoit_op *op, void *out, uint32_t
 
 static quoit_status read_options(qt_worker *w, const quoit_op *op, quoit_listen_options *out) {
     uint32_t known = QUOIT_LISTEN_REUSEPORT | QUOIT_LISTEN_V6ONLY | QUOIT_LISTEN_DELAY | QUOIT_LISTEN_UNLINK |
-                     QUOIT_LISTEN_FREEBIND | QUOIT_LISTEN_DEFER_ACCEPT;
+                     QUOIT_LISTEN_FREEBIND | QUOIT_LISTEN_DEFER_ACCEPT | QUOIT_LISTEN_SEQPACKET;
     quoit_status status = qt_op_options(w, op, out, sizeof *out, QT_LISTEN_OPTIONS_V1, known);
     if (status != 0)
         return status;
@@ -133,6 +134,7 @@ static quoit_status make_listener(qt_worker *w, int fd, uint32_t backlog, const 
     if (l != NULL) {
         l->streams_max = options->streams_max;
         l->skew_percent = options->skew_percent;
+        l->sequenced = options->flags & QUOIT_LISTEN_SEQPACKET;
         if (l->skew_percent != 0 && (error = qt_balance_join(l, bound)) != 0) {
             qt_handle_free(w, &l->object);
             qt_slab_free(&w->objects, l);
@@ -156,6 +158,8 @@ void qt_op_listen(qt_worker *w, const quoit_op *op, qt_object *object) {
         return;
     }
     status = read_options(w, op, &options);
+    if (status == 0 && options.flags & QUOIT_LISTEN_SEQPACKET && addr.ss_family != AF_UNIX)
+        status = QUOIT_E_FLAGS;
     if (status != 0) {
         qt_refuse(w, op, status, QUOIT_FIELD_ARG2);
         return;
@@ -265,7 +269,7 @@ static void tell(qt_listener *l, int fd) {
     qt_worker *w = l->object.worker;
     qt_pending *p = l->accept;
     int error;
-    qt_stream *s = qt_stream_new(w, fd, &error);
+    qt_stream *s = l->sequenced ? (qt_stream *)qt_seqpacket_new(w, fd, &error) : qt_stream_new(w, fd, &error);
     if (s == NULL) {
         close(fd);
         not_made(l, error);

@@ -7,6 +7,7 @@
 #include "worker.h"
 
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 
 /* A part of a stream's send queue. */
@@ -104,10 +105,13 @@ typedef struct qt_outgoing {
     qt_req *req;
     qt_piece *pieces;
     uint32_t piece_count;
-    uint32_t segment;  /* bytes of each datagram, 0: it is one */
-    bool split;        /* … and each goes by itself */
-    bool sent;         /* waits for those before it to end */
-    bool blocked;      /* waits for room */
+    uint32_t segment; /* bytes of each datagram, 0: it is one */
+    bool split;       /* … and each goes by itself */
+    bool sent;        /* waits for those before it to end */
+    bool blocked;     /* waits for room */
+    bool has_fd;      /* a descriptor leaves with it */
+    uint8_t shutdown; /* it is none: QUOIT_SHUTDOWN_* */
+    int32_t fd;
     uint32_t info_len; /* of the control data, without the segment size */
     struct msghdr header;
     struct iovec *slices;
@@ -123,6 +127,9 @@ typedef struct qt_datagram {
     uint16_t port;
     uint32_t options; /* QUOIT_BIND_* */
     bool connected;
+    bool sequenced; /* Unix seqpacket: a connection; seqpacket.c */
+    bool marks;     /* … whose messages we set to be told with their time */
+    bool reset;     /* … that its peer has reset, which no receive has told */
     /* receiving */
     uint8_t form;   /* QT_FORM_* of the request in flight */
     uint32_t block; /* QT_FORM_BLOCK: its buffer's index */
@@ -159,6 +166,7 @@ typedef struct qt_listener {
     uint32_t streams_max;  /* 0: no bound */
     uint32_t streams_live;
     uint32_t skew_percent;
+    bool sequenced;            /* what it accepts are connections of messages */
     qt_balance_member *member; /* null: it hands nothing over */
     int *held;                 /* accepted, and told when there is room or an accept to tell it */
     uint32_t held_count;
@@ -235,6 +243,17 @@ int qt_datagram_take(qt_worker *w,
 void qt_op_bind(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_op_multicast(qt_worker *w, const quoit_op *op, qt_object *object);
 
+bool qt_option_is_on(qt_worker *w, int fd, int level, int name);
+
+/* seqpacket.c */
+#define QT_MARK_SIZE ((uint32_t)CMSG_SPACE(sizeof(struct timeval))) /* control data of each message */
+qt_datagram *qt_seqpacket_new(qt_worker *w, int fd, int *error); /* connected; on failure fd is left open */
+void qt_seqpacket_leave(qt_worker *w, const qt_datagram *d);     /* detach: as it was found */
+bool qt_seqpacket_is_end(const qt_datagram *d, uint64_t whole, uint64_t control_len);
+int32_t qt_seqpacket_result(qt_datagram *d,
+                            int32_t res); /* of a receive that brought no message: what to make of it */
+void qt_seqpacket_discard(qt_datagram *d, qt_req *req);
+
 /* recvmsg.c: the datagram's half of recv.c */
 void qt_op_recvmsg(qt_worker *w, const quoit_op *op, qt_object *object);
 int qt_recvmsg_fill(qt_datagram *d, qt_req *req); /* 0 or -errno */
@@ -244,6 +263,9 @@ void qt_recvmsg_read(qt_datagram *d, qt_buffer *buffer, const qt_packet *packet)
 
 /* sendmsg.c */
 void qt_op_sendmsg(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_sendmsg_with(qt_worker *w, const quoit_op *op, qt_object *object,
+                     int fd); /* fd: -1, or becomes its */
+void qt_sendmsg_shutdown(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_sendmsg_end(qt_pending *p);
 void qt_sendmsg_flush(qt_datagram *d);
 void qt_sendmsg_retry(qt_timer *timer);
@@ -253,6 +275,7 @@ void qt_sendmsg_discard(qt_pending *p);
 /* send.c, send_queue.c */
 void qt_op_send(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_send_with(qt_worker *w, const quoit_op *op, qt_object *object, int fd); /* fd: -1, or becomes its */
+uint32_t qt_shutdown_how(uint32_t how); /* from QUOIT_SHUTDOWN_* to SHUT_* */
 void qt_op_shutdown(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_send_end(qt_pending *p);
 void qt_send_drop_all(qt_stream *s, int32_t status); /* ends every queued op that is not in flight */
@@ -280,6 +303,8 @@ void qt_piece_retire(qt_stream *s, qt_piece *piece, bool ends, int64_t result);
 void qt_op_send_fd(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_op_recv_fd(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_recv_fd_discard(qt_pending *p);
+/* Takes the descriptors that came with a message: up to `most` into fds, the others are closed. How many there were. */
+uint32_t qt_fds_take(struct msghdr *message, int32_t *fds, uint32_t most);
 
 /* close.c */
 void qt_op_close(qt_worker *w, const quoit_op *op, qt_object *object);

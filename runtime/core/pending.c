@@ -53,6 +53,12 @@ quoit_event *qt_finish(qt_pending *p, int64_t result, uint64_t value) {
     return event;
 }
 
+/* Messages have a queue of their own. */
+static bool is_message(const qt_pending *p) {
+    return p->object != NULL && p->object->kind == QUOIT_HANDLE_DATAGRAM &&
+           (p->opcode == QUOIT_OP_SENDMSG || p->opcode == QUOIT_OP_SEND_FD || p->opcode == QUOIT_OP_SHUTDOWN);
+}
+
 /* The first reason to end an op is the one it tells. */
 void qt_pending_end(qt_pending *p, int32_t verdict) {
     if (p->verdict != 0)
@@ -68,12 +74,13 @@ void qt_pending_end(qt_pending *p, int32_t verdict) {
         break;
     case QUOIT_OP_SEND:
     case QUOIT_OP_SENDV:
+    case QUOIT_OP_SENDMSG:
     case QUOIT_OP_SEND_FD:
     case QUOIT_OP_SHUTDOWN:
-        qt_send_end(p);
-        break;
-    case QUOIT_OP_SENDMSG:
-        qt_sendmsg_end(p);
+        if (is_message(p))
+            qt_sendmsg_end(p);
+        else
+            qt_send_end(p);
         break;
     case QUOIT_OP_MOVE:
         qt_move_end(p);
@@ -107,7 +114,7 @@ void qt_pending_discard(qt_pending *p) {
         qt_poll_discard(p);
     else if (p->opcode == QUOIT_OP_RECV_FD)
         qt_recv_fd_discard(p);
-    else if (p->opcode == QUOIT_OP_SENDMSG)
+    else if (is_message(p))
         qt_sendmsg_discard(p);
     else if (p->opcode == QUOIT_OP_OPEN || p->opcode == QUOIT_OP_READ || p->opcode == QUOIT_OP_WRITE)
         qt_file_discard(p);

@@ -144,6 +144,8 @@ static void request_over(qt_stream *s, int32_t res) {
         qt_close_advance(&s->object);
         return;
     }
+    if (datagram(s) != NULL)
+        res = qt_seqpacket_result(datagram(s), res);
     if (res == 0)
         s->eof = true;
     if (s->recv == NULL)
@@ -169,7 +171,10 @@ static void request_over(qt_stream *s, int32_t res) {
 static void recv_done(qt_req *req, const qt_completion *c) {
     qt_stream *s = req->owner;
     qt_worker *w = s->object.worker;
-    int32_t res = c->res;
+    qt_datagram *d = datagram(s);
+    bool end = c->packet != NULL && qt_seqpacket_is_end(d, c->packet->whole, c->packet->control_len);
+    const qt_packet *packet = end ? NULL : c->packet;
+    int32_t res = end ? 0 : c->res;
     bool over = !(c->flags & QT_CQ_MORE);
     if (over) {
         s->recv_req = NULL;
@@ -179,19 +184,19 @@ static void recv_done(qt_req *req, const qt_completion *c) {
     qt_buffer *buffer = NULL;
     if (c->flags & QT_CQ_BUFFER)
         buffer = qt_buffer_received(w, c->bid, res > 0 ? (uint32_t)res : 0, s->object.handle);
-    else if (datagram(s) != NULL)
-        buffer = qt_recvmsg_block(datagram(s), c->packet != NULL);
-    bool brought = buffer != NULL && (datagram(s) != NULL ? c->packet != NULL : res > 0);
-    if (brought && datagram(s) != NULL)
-        qt_recvmsg_read(datagram(s), buffer, c->packet);
+    else if (d != NULL)
+        buffer = qt_recvmsg_block(d, packet != NULL);
+    bool brought = buffer != NULL && (d != NULL ? packet != NULL : res > 0);
+    if (brought && d != NULL)
+        qt_recvmsg_read(d, buffer, packet);
     if (brought)
         got_bytes(s, buffer, c->flags & QT_CQ_NONEMPTY);
     else if (buffer != NULL)
         qt_buffer_settle(w, buffer);
     /* A result of nothing is the end of a stream; an empty datagram that there was no memory for is lost, as datagrams may be. */
     if (over)
-        request_over(s, brought || c->packet != NULL ? -EAGAIN : res);
-    else if (datagram(s) == NULL && !(c->flags & QT_CQ_NONEMPTY))
+        request_over(s, brought || packet != NULL ? -EAGAIN : res);
+    else if ((d == NULL || d->sequenced) && !(c->flags & QT_CQ_NONEMPTY))
         qt_silence_begin(s);
     if (over && s->move != NULL)
         qt_send_mark(s);
@@ -238,7 +243,7 @@ void qt_op_recv(qt_worker *w, const quoit_op *op, qt_object *object) {
 
 void qt_recv_auto(qt_stream *s, const qt_pending *accept) {
     qt_worker *w = s->object.worker;
-    quoit_op op = {.opcode = QUOIT_OP_RECV,
+    quoit_op op = {.opcode = datagram(s) != NULL ? QUOIT_OP_RECVMSG : QUOIT_OP_RECV,
                    .flags = QUOIT_OPF_MULTI | (accept->flags & QUOIT_OPF_KEEP),
                    .target = s->object.handle,
                    .user_data = accept->user_data};

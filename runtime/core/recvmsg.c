@@ -28,6 +28,8 @@
 
 /* Bytes that the control data of a multishot's buffer take. An adopted socket may tell more, before what is read here. */
 static uint32_t control_size(const qt_datagram *d) {
+    if (d->sequenced)
+        return QT_MARK_SIZE;
     uint32_t gro = d->stream.object.adopted ? CONTROL_SIZE : GRO_SIZE;
     return d->options & QUOIT_BIND_PKTINFO ? CONTROL_SIZE : d->options & QUOIT_BIND_GRO ? gro : 0;
 }
@@ -158,6 +160,8 @@ static uint32_t read_control(const qt_datagram *d, const qt_packet *packet, quoi
         memcpy(&size, CMSG_DATA(item), sizeof size);
         segment = (uint32_t)size;
     }
+    if (d->family == AF_UNIX)
+        qt_fds_take(&header, NULL, 0); /* had there been room for descriptors: nobody asked for them */
     return segment;
 }
 

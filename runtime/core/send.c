@@ -48,7 +48,7 @@ void qt_send_with(qt_worker *w, const quoit_op *op, qt_object *object, int fd) {
     qt_send_mark(s);
 }
 
-static int to_how(uint32_t how) {
+uint32_t qt_shutdown_how(uint32_t how) {
     return how == QUOIT_SHUTDOWN_RECV ? SHUT_RD : how == QUOIT_SHUTDOWN_SEND ? SHUT_WR : SHUT_RDWR;
 }
 
@@ -56,6 +56,13 @@ void qt_op_shutdown(qt_worker *w, const quoit_op *op, qt_object *object) {
     qt_stream *s = (qt_stream *)object;
     if (op->arg < QUOIT_SHUTDOWN_RECV || op->arg > QUOIT_SHUTDOWN_BOTH) {
         qt_refuse(w, op, QUOIT_E_FIELD, QUOIT_FIELD_ARG);
+        return;
+    }
+    if (object->kind == QUOIT_HANDLE_DATAGRAM) {
+        if (((const qt_datagram *)object)->sequenced)
+            qt_sendmsg_shutdown(w, op, object);
+        else
+            qt_refuse(w, op, QUOIT_E_KIND, QUOIT_FIELD_TARGET);
         return;
     }
     qt_pending *p = qt_pending_new(w, op, object);
@@ -195,7 +202,7 @@ static void submit_head(qt_stream *s) {
     bool made = req != NULL;
     if (made && s->send_head->kind == QT_PIECE_SHUTDOWN) {
         req->code = QT_REQ_SHUTDOWN;
-        req->op_flags = (uint32_t)to_how(s->send_head->op->arg);
+        req->op_flags = qt_shutdown_how(s->send_head->op->arg);
         s->send_flying = 0;
     } else if (made) {
         made = gather(s, req);

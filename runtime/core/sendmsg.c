@@ -13,6 +13,7 @@
 #include <netinet/udp.h>
 #include <poll.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -41,6 +42,8 @@ static void release_payload(qt_datagram *d, qt_outgoing *o) {
 }
 
 static void free_outgoing(qt_worker *w, qt_outgoing *o) {
+    if (o->has_fd)
+        close(o->fd);
     if (o->slices != o->few && o->slices != NULL)
         qt_block_free(&w->blocks, o->slices, o->piece_count * sizeof *o->slices);
     qt_list_remove(&o->link);
@@ -143,9 +146,20 @@ static quoit_status read_name(qt_worker *w, const quoit_op *op, const qt_datagra
         return d->connected ? 0 : read_sender(w, op, o);
     if (op->arg2 == 0)
         return 0;
+    if (d->sequenced)
+        return QUOIT_E_FIELD; /* there is but one peer */
     quoit_status status = qt_op_addr(w, op, op->arg2, sizeof(quoit_addr), &o->name, &len);
     o->header.msg_namelen = len;
     return status;
+}
+
+/* The descriptor that leaves with it. */
+static void set_rights(qt_outgoing *o, int fd) {
+    struct cmsghdr *item = (struct cmsghdr *)(void *)o->control;
+    *item =
+        (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(item), &fd, sizeof fd);
+    o->info_len = CMSG_SPACE(sizeof fd);
 }
 
 /* What stands in the op besides its payload. 0, or a status and *field. */
@@ -184,17 +198,28 @@ static int read_payload(qt_datagram *d, const quoit_op *op, qt_outgoing *o, uint
 }
 
 void qt_op_sendmsg(qt_worker *w, const quoit_op *op, qt_object *object) {
+    qt_sendmsg_with(w, op, object, -1);
+}
+
+void qt_sendmsg_with(qt_worker *w, const quoit_op *op, qt_object *object, int fd) {
     qt_datagram *d = (qt_datagram *)object;
     uint32_t field = 0;
     qt_pending *p = qt_pending_new(w, op, object);
+    qt_outgoing *o = p ? qt_slab_alloc(&w->outgoings) : NULL;
+    int error = o ? 0 : -ENOMEM;
+    if (o == NULL && fd >= 0)
+        close(fd);
     if (p == NULL)
         return;
-    qt_outgoing *o = qt_slab_alloc(&w->outgoings);
-    int error = o ? 0 : -ENOMEM;
     if (o != NULL) {
         o->op = p;
+        o->has_fd = fd >= 0;
+        o->fd = fd;
         qt_list_init(&o->link);
-        error = read_op(w, op, d, o, &field);
+        if (o->has_fd)
+            set_rights(o, fd);
+        else
+            error = read_op(w, op, d, o, &field);
         if (error == 0)
             error = read_payload(d, op, o, &field);
     }
@@ -208,6 +233,26 @@ void qt_op_sendmsg(qt_worker *w, const quoit_op *op, qt_object *object) {
     }
     p->state = o;
     QT_COUNT(w, send_bytes_queued, p->total);
+    qt_list_append(&d->waiting, &o->link);
+    qt_send_mark(&d->stream);
+}
+
+/* It waits for what was given before. */
+void qt_sendmsg_shutdown(qt_worker *w, const quoit_op *op, qt_object *object) {
+    qt_datagram *d = (qt_datagram *)object;
+    qt_pending *p = qt_pending_new(w, op, object);
+    if (p == NULL)
+        return;
+    qt_outgoing *o = qt_slab_alloc(&w->outgoings);
+    if (o == NULL) {
+        qt_finish(p, -ENOMEM, 0);
+        return;
+    }
+    o->op = p;
+    o->shutdown = (uint8_t)op->arg;
+    o->slices = o->few;
+    p->state = o;
+    qt_list_init(&o->link);
     qt_list_append(&d->waiting, &o->link);
     qt_send_mark(&d->stream);
 }
@@ -249,12 +294,17 @@ static bool submit(qt_datagram *d, qt_outgoing *o) {
     o->req = qt_request(w, QT_REQ_SENDMSG, d->stream.object.fd, o, sent);
     if (o->req == NULL)
         return false;
-    compose(o);
-    o->req->addr = (uint64_t)(uintptr_t)&o->header;
-    o->req->op_flags = MSG_DONTWAIT;
+    if (o->shutdown) {
+        o->req->code = QT_REQ_SHUTDOWN;
+        o->req->op_flags = qt_shutdown_how(o->shutdown);
+    } else {
+        compose(o);
+        o->req->addr = (uint64_t)(uintptr_t)&o->header;
+        o->req->op_flags = MSG_DONTWAIT;
+        QT_COUNT(w, sends, 1);
+    }
     d->stream.object.reqs++;
     qt_submit(w, o->req);
-    QT_COUNT(w, sends, 1);
     return true;
 }
 
@@ -434,4 +484,6 @@ void qt_sendmsg_discard(qt_pending *p) {
             qt_block_free(&w->blocks, piece->block, piece->size);
     if (o->slices != o->few)
         qt_block_free(&w->blocks, o->slices, o->piece_count * sizeof *o->slices);
+    if (o->has_fd)
+        close(o->fd);
 }

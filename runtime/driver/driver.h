@@ -19,7 +19,7 @@ enum qt_req_code {
     QT_REQ_CONNECT, /* fd, addr sockaddr, len its size */
     QT_REQ_RECV,    /* fd, into a pool buffer; len cap, 0 for the whole buffer. MULTISHOT (then len is 0) */
     QT_REQ_RECVMSG, /* fd, addr struct msghdr: one datagram, with its whole length. MULTISHOT, POOL (see below) */
-    QT_REQ_RECV_FD,  /* fd, addr struct msghdr: into its memory; descriptors that come are close-on-exec */
+    QT_REQ_RECV_FD, /* fd, addr struct msghdr, op_flags MSG_*: into its memory; descriptors that come are close-on-exec */
     QT_REQ_DISCARD,  /* fd, addr memory, len: receive into memory (what arrives is thrown away) */
     QT_REQ_SEND,     /* fd, addr, len, op_flags MSG_* */
     QT_REQ_SENDMSG,  /* fd, addr struct msghdr, op_flags MSG_* */

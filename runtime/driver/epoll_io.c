@@ -289,7 +289,8 @@ static unsigned serve_recvmsg(qt_epoll *e, qt_req *req) {
     int32_t res = qt_epoll_result(e, recvmsg(req->fd, &header, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC));
     if (would_block(res))
         return 0;
-    if (res < 0 || !multi)
+    bool last = !multi || res <= 0; /* as the ring does: an empty message may be the end of a connection */
+    if (last)
         qt_epoll_detach(e, req);
     if (res < 0) {
         qt_epoll_tell(req, res);
@@ -299,12 +300,12 @@ static unsigned serve_recvmsg(qt_epoll *e, qt_req *req) {
     qt_packet_read(&packet, &header, (uint32_t)header.msg_iov[0].iov_len, (uint32_t)res);
     packet.at = at;
     qt_completion completion = {.res = res, .bid = bid, .packet = &packet};
-    completion.flags = (pool ? QT_CQ_BUFFER : 0) | (multi ? QT_CQ_MORE : 0);
+    completion.flags = (pool ? QT_CQ_BUFFER : 0) | (last ? 0 : QT_CQ_MORE);
     e->free_count -= pool;
-    if (!multi)
+    if (last)
         req->state = QT_REQ_IDLE;
     req->done(req, &completion);
-    return QT_SERVED_TOLD | (multi ? QT_SERVED_AGAIN : 0);
+    return QT_SERVED_TOLD | (last ? 0 : QT_SERVED_AGAIN);
 }
 
 /* One connection. */
@@ -329,7 +330,8 @@ static unsigned serve_accept(qt_epoll *e, qt_req *req) {
 static unsigned serve_memory(qt_epoll *e, qt_req *req) {
     void *memory = (void *)(uintptr_t)req->addr;
     bool fds = req->code == QT_REQ_RECV_FD;
-    int32_t res = qt_epoll_result(e, fds ? recvmsg(req->fd, memory, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)
+    int flags = (int)req->op_flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
+    int32_t res = qt_epoll_result(e, fds ? recvmsg(req->fd, memory, flags)
                                          : recv(req->fd, memory, req->len, MSG_DONTWAIT));
     if (would_block(res))
         return 0;

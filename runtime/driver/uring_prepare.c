@@ -24,7 +24,7 @@ static void prepare_recv(struct io_uring_sqe *sqe, const qt_req *req) {
 }
 
 static void prepare_recvmsg(struct io_uring_sqe *sqe, const qt_req *req) {
-    io_uring_prep_recvmsg(sqe, req->fd, (struct msghdr *)(uintptr_t)req->addr, MSG_TRUNC);
+    io_uring_prep_recvmsg(sqe, req->fd, (struct msghdr *)(uintptr_t)req->addr, MSG_TRUNC | MSG_CMSG_CLOEXEC);
     if (!(req->flags & (QT_REQ_POOL | QT_REQ_MULTISHOT)))
         return;
     sqe->flags |= IOSQE_BUFFER_SELECT;
@@ -64,7 +64,7 @@ void qt_uring_prepare(struct io_uring_sqe *sqe, const qt_req *req) {
         prepare_recvmsg(sqe, req);
         break;
     case QT_REQ_RECV_FD:
-        io_uring_prep_recvmsg(sqe, req->fd, memory, MSG_CMSG_CLOEXEC);
+        io_uring_prep_recvmsg(sqe, req->fd, memory, req->op_flags | MSG_CMSG_CLOEXEC);
         break;
     case QT_REQ_DISCARD:
         io_uring_prep_recv(sqe, req->fd, memory, req->len, 0);

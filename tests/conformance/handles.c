@@ -74,9 +74,11 @@ static void other_types(void) {
     world_open(&world);
     for (uint32_t opcode = 0; opcode < OPCODES; opcode++)
         for (uint32_t type = QUOIT_HANDLE_WORKER; type <= QUOIT_HANDLE_CHANNEL; type++) {
-            bool pauses = opcode == QUOIT_OP_RECV_PAUSE || opcode == QUOIT_OP_RECV_RESUME;
+            /* Those that datagram sockets have too; descriptors only Unix ones: seqpacket_ops.c. */
+            bool both = opcode == QUOIT_OP_RECV_PAUSE || opcode == QUOIT_OP_RECV_RESUME ||
+                        opcode == QUOIT_OP_SEND_FD || opcode == QUOIT_OP_RECV_FD;
             if (!is_strict(opcode) || type == world_target_type(opcode) || !world_object(&world, type) ||
-                (pauses && type == QUOIT_HANDLE_DATAGRAM))
+                (both && type == QUOIT_HANDLE_DATAGRAM))
                 continue;
             must_refuse(&world, opcode, world_object(&world, type), QUOIT_E_KIND, "another type");
         }

@@ -23,7 +23,8 @@ static bool was_refused(const quoit_event *event) {
 
 static void check_data(struct pump *pump, const quoit_event *event) {
     uint32_t kinds = event->flags & DATA_FLAGS;
-    CHECK_EQ(event->len, event->result > 0 ? event->result : 0);
+    bool cut = event->kind == QUOIT_OP_RECV_FD && event->flags & QUOIT_EVF_TRUNC; /* a message may be */
+    CHECK(event->len == (event->result > 0 ? event->result : 0) || (cut && event->len < event->result));
     if (event->len) {
         CHECK(kinds == QUOIT_EVF_LENT || kinds == QUOIT_EVF_KEPT || kinds == QUOIT_EVF_COPIED);
         CHECK(event->offset + event->len <= pump->batch->recv_size);
@@ -83,8 +84,9 @@ static void track_recv(struct pump *pump, const quoit_event *event) {
 /* A datagram's event: the whole length, what is here of it, and whose it is beside it. */
 static void track_recvmsg(struct pump *pump, const quoit_event *event) {
     uint32_t kinds = event->flags & DATA_FLAGS;
-    CHECK(!(event->flags & QUOIT_EVF_EOF));
-    if (event->result < 0) {
+    if (event->flags & QUOIT_EVF_EOF) /* of a connection: alone, no message is in it */
+        CHECK(event->flags == QUOIT_EVF_EOF && event->result == 0);
+    if (event->result < 0 || event->flags & QUOIT_EVF_EOF) {
         CHECK(!kinds && !event->len && !event->offset && !event->buffer && !event->value);
         return;
     }
@@ -128,8 +130,10 @@ static void track_new_stream(struct pump *pump, struct op_record *record, const 
         return;
     }
     CHECK_EQ(event->result, 0);
-    CHECK_EQ(quoit_handle_kind(event->value), QUOIT_HANDLE_STREAM);
     CHECK_EQ(event->value >> 48 & 0xFF, pump->handle >> 48 & 0xFF);
+    if (quoit_handle_kind(event->value) == QUOIT_HANDLE_DATAGRAM)
+        return; /* a connection of messages */
+    CHECK_EQ(quoit_handle_kind(event->value), QUOIT_HANDLE_STREAM);
     struct stream *stream = stream_add(pump, event->value);
     stream->accept_id = event->user_data;
     stream->auto_recv = event->kind == QUOIT_OP_ACCEPT && (record->flags & QUOIT_OPF_AUTO_RECV);
@@ -139,7 +143,7 @@ static void track_new_stream(struct pump *pump, struct op_record *record, const 
 static void track_send(struct pump *pump, struct op_record *record, const quoit_event *event) {
     if (event->result < 0)
         return;
-    CHECK(stream_of(pump, event->source) != NULL);
+    CHECK(stream_of(pump, event->source) || quoit_handle_kind(event->source) == QUOIT_HANDLE_DATAGRAM);
     for (struct op_record *other = record; other-- > pump->records && record - other < 64;)
         if (other->target == record->target && is_send(other->opcode) && !(other->flags & QUOIT_OPF_QUIET))
             CHECK(other->ended);
@@ -236,6 +240,11 @@ void track_event(struct pump *pump, const quoit_event *event) {
         FAIL("an event of kind %u has the unknown user_data %llx", event->kind,
              (unsigned long long)event->user_data);
     CHECK(record->taken);
+    if (event->kind == QUOIT_OP_RECVMSG && record->opcode == QUOIT_OP_ACCEPT) {
+        CHECK(record->flags & QUOIT_OPF_AUTO_RECV);
+        track_recvmsg(pump, event);
+        return;
+    }
     if (event->kind == QUOIT_OP_RECV && record->opcode == QUOIT_OP_ACCEPT) {
         /* AUTO_RECV: the stream's receive is an op of its own under the accept's user_data. */
         struct stream *stream = stream_of(pump, event->source);

@@ -57,9 +57,13 @@ typedef struct quoit_listen_options {
 #define QUOIT_LISTEN_FREEBIND 0x10
 /* Accept a connection when its first bytes are there, or after about a second (TCP_DEFER_ACCEPT); QUOIT_SOCKET_DEFER_ACCEPT sets another time. */
 #define QUOIT_LISTEN_DEFER_ACCEPT 0x20
+/* Unix only: connections of messages (SOCK_SEQPACKET). What it accepts are datagram sockets: recvmsg, sendmsg. */
+#define QUOIT_LISTEN_SEQPACKET 0x40
 
 /* Mask in a connect's arg: leave Nagle's algorithm on. */
 #define QUOIT_CONNECT_DELAY 0x1
+/* Unix only: a connection of messages (SOCK_SEQPACKET), a datagram socket: recvmsg, sendmsg. */
+#define QUOIT_CONNECT_SEQPACKET 0x2
 
 /* Options of bind. A peer whose family is 0 is none; with one the socket is connected: it takes what that peer sends and no other's. */
 typedef struct quoit_bind_options {

@@ -90,11 +90,12 @@ typedef struct quoit_op {
  */
 #define QUOIT_OP_LISTEN 1
 /*
- * accept: target listener. Flags MULTI, AUTO_RECV, KEEP (for AUTO_RECV). -> 0, value stream.
+ * accept: target listener. Flags MULTI, AUTO_RECV, KEEP (for AUTO_RECV). -> 0, value stream; of a QUOIT_LISTEN_SEQPACKET listener
+ * value datagram socket, a connection, and its receive is a recvmsg.
  * Running out of file descriptors pauses a MULTI accept until one is free; it does not end it.
  */
 #define QUOIT_OP_ACCEPT 2
-/* connect: addr -> quoit_addr, arg QUOIT_CONNECT_* mask, arg2 -> local quoit_addr or 0. -> 0, value stream. Errors: connect(2). */
+/* connect: addr -> quoit_addr, arg QUOIT_CONNECT_* mask, arg2 -> local quoit_addr or 0. -> 0, value stream, with QUOIT_CONNECT_SEQPACKET datagram socket. Errors: connect(2). */
 #define QUOIT_OP_CONNECT 3
 /*
  * recv: target stream, len most bytes a event may bring (0: a whole buffer). Flags MULTI, KEEP. One recv may be
@@ -113,12 +114,12 @@ typedef struct quoit_op {
 #define QUOIT_OP_SEND 7
 /* sendv: send with IOV, under a name of its own. */
 #define QUOIT_OP_SENDV 8
-/* shutdown: target stream, arg QUOIT_SHUTDOWN_*; waits for queued sends. Flags QUIET. -> 0 */
+/* shutdown: target stream or connection of messages (seqpacket), arg QUOIT_SHUTDOWN_*; waits for queued sends. Flags QUIET. -> 0 */
 #define QUOIT_OP_SHUTDOWN 9
 /*
  * close: any handle but a worker or buffer. Ends every op of the object, then the handle; its event is the handle's
- * last. A datagram socket first sends what is queued. A stream first sends what is queued, then FIN, and discards input until the peer's FIN or timeout_ns (0: the
- * worker's close_timeout_ns without progress). Flags ABORT, QUIET. An ABORT on an object that is closing hastens that; its own event is
+ * last. A datagram socket first sends what is queued. A stream, and a connection of messages, first sends what is queued, then FIN, and discards input until
+ * the peer's FIN or timeout_ns (0: the worker's close_timeout_ns without progress). Flags ABORT, QUIET. An ABORT on an object that is closing hastens that; its own event is
  * QUOIT_E_CLOSING. -> 0, value unsent bytes
  */
 #define QUOIT_OP_CLOSE 10
@@ -179,7 +180,9 @@ typedef struct quoit_op {
  * buffer; value: arena offset of the peer's quoit_addr in the same buffer (len 0 when it has no name), and 128 above it, with
  * QUOIT_BIND_PKTINFO, the quoit_addr that the datagram was sent to, `scope` the interface it came by; aux: with QUOIT_BIND_GRO the
  * size of each joined datagram, 0 when it is one. With QUOIT_EVF_TRUNC it was longer than len: result tells its whole length. Result 0 is an
- * empty datagram, never the end. A peer that refused an earlier datagram of a connected socket ends the op: -ECONNREFUSED.
+ * empty datagram, never the end. A peer that refused an earlier datagram of a connected socket ends the op: -ECONNREFUSED. Only a connection of
+ * messages (seqpacket) ends: by QUOIT_EVF_EOF on a last event that brings no message, or by -ECONNRESET, its peer having left without reading all;
+ * either behind all that had come.
  */
 #define QUOIT_OP_RECVMSG 23
 /*
@@ -188,7 +191,8 @@ typedef struct quoit_op {
  * the peer, 0 when connected; offset -> quoit_packet_info or 0. Flags QUIET, BORROW, IOV, ARENA_SEND (arg2 and offset lie there too), ARENA_RECV: then
  * without IOV arg2 is the buffer, as in send, and a socket that is not connected answers who sent these bytes; with IOV arg2 is the peer.
  * -> bytes, or an error with value = bytes that did leave. -ENOBUFS: send_limit reached; -EMSGSIZE: too long for a datagram; -EDESTADDRREQ: no
- * peer; -ECONNREFUSED: an earlier datagram was refused, this one did not leave.
+ * peer; -ECONNREFUSED: an earlier datagram was refused, this one did not leave; -EPIPE: the peer of a connection takes no more. On a connection of
+ * messages arg2 names no other peer (QUOIT_E_FIELD).
  */
 #define QUOIT_OP_SENDMSG 24
 /*
@@ -203,7 +207,7 @@ typedef struct quoit_op {
 #define QUOIT_OP_SOCKET_SET 26
 /*
  * adopt: offset a file descriptor that becomes quoit's, to be closed by it alone; arg what it is: QUOIT_HANDLE_STREAM, _LISTENER, _DATAGRAM (UDP,
- * Unix), _FILE (a pipe, device or regular file), or 0: found out. It is made close-on-exec and blocking, for all that share it, and a time to linger is
+ * Unix, seqpacket), _FILE (a pipe, device or regular file), or 0: found out. It is made close-on-exec and blocking, for all that share it, and a time to linger is
  * taken off. A datagram socket keeps its peer, and packet info and GRO if they are on. -> 0, value the object. On failure it stays the caller's. Errors:
  * -EBADF: not open; QUOIT_E_KIND: not what arg says; QUOIT_E_UNSUPPORTED: a directory or socket of another sort; QUOIT_E_BUSY: this worker has
  * adopted it already.
@@ -217,16 +221,18 @@ typedef struct quoit_op {
  */
 #define QUOIT_OP_DETACH 28
 /*
- * send fd: target Unix stream, offset a file descriptor (duplicated: the program's stays its own), addr and len the bytes that it goes with, at
- * least one, copied. In the order of the stream's sends. Flags QUIET, ARENA_SEND. -> bytes, as send; the descriptor left with the first of
- * them. Errors: -EOPNOTSUPP: not a Unix stream; -EBADF; -ETOOMANYREFS: too many of this user's are on their way (unix(7)): it alone did not leave.
+ * send fd: target Unix stream or datagram socket, offset a file descriptor (duplicated: the program's stays its own), addr and len the bytes that it goes
+ * with, at least one, copied; a message of their own where there are such. In the order of the target's sends. Flags QUIET, ARENA_SEND. -> bytes, as send; the
+ * descriptor left with the first of them. Errors: -EOPNOTSUPP: not a Unix socket; -EBADF; -ENOTCONN: a datagram socket without a peer; -ETOOMANYREFS: too many of this
+ * user's are on their way (unix(7)): it alone did not leave.
  */
 #define QUOIT_OP_SEND_FD 30
 /*
- * recv fd: target Unix stream, len most bytes (0: some 4000; at most 65536). Instead of a recv, which drops descriptors: one of either may be armed
- * (else QUOIT_E_BUSY, also while bytes that a pause held back are not told). -> bytes, offset, len, buffer as recv; aux the number of descriptors that came with
- * them: the program's, close-on-exec; value the arena offset, in the same buffer, of 32-bit words: pid, uid and gid of who made the peer's end
- * (SO_PEERCRED), then the descriptors. Of more than QUOIT_FDS_MAX the rest is closed: QUOIT_EVF_TRUNC. EOF as recv. Error: -EOPNOTSUPP: not a Unix stream.
+ * recv fd: target Unix stream or datagram socket, len most bytes (0: some 4000; at most 65536). Instead of a recv or recvmsg, which drop descriptors: one of
+ * either may be armed (else QUOIT_E_BUSY, also while bytes that a pause held back are not told). -> bytes, offset, len, buffer as recv; of a message its whole length,
+ * with TRUNC where len is less, and 0 for an empty one; aux the number of descriptors that came with them: the program's, close-on-exec; value the arena offset, in the
+ * same buffer, of 32-bit words: pid, uid and gid of who made the peer's end (SO_PEERCRED; 0, -1, -1 when there is none), then the descriptors. Of more than QUOIT_FDS_MAX the
+ * rest is closed: QUOIT_EVF_TRUNC. EOF as recv. Error: -EOPNOTSUPP: not a Unix socket.
  */
 #define QUOIT_OP_RECV_FD 31
 /*
