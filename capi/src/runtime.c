@@ -228,8 +228,8 @@ quoit_status quoit_post(quoit_handle handle, const quoit_op *ops, uint32_t n) {
         return status;
     if (qt_runtime_forked(w->runtime))
         status = QUOIT_E_FORKED;
-    else if (n > 0)
-        status = qt_post(w, ops, n > INT32_MAX ? INT32_MAX : n);
+    else
+        status = n > 0 ? qt_post(w, ops, n > INT32_MAX ? INT32_MAX : n) : qt_nudge(w);
     qt_shell_leave(shell);
     return status;
 }

@@ -356,6 +356,7 @@ void qt_move_abandon(qt_stream *s); /* the worker ends */
 /* post.c */
 void qt_op_post(qt_worker *w, const quoit_op *op, qt_object *object);
 quoit_status qt_post(qt_worker *w, const quoit_op *ops, uint32_t n);
+quoit_status qt_nudge(qt_worker *w);
 
 /* channel.c, hub.c */
 void qt_op_channel(qt_worker *w, const quoit_op *op, qt_object *object);

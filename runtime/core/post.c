@@ -182,6 +182,15 @@ quoit_status qt_post(qt_worker *w, const quoit_op *ops, uint32_t n) {
     return (quoit_status)n;
 }
 
+/* Any thread, inside the shell. It takes no room, so it cannot be refused. */
+quoit_status qt_nudge(qt_worker *w) {
+    if (atomic_load(&w->stop))
+        return QUOIT_E_CLOSED;
+    atomic_store(&w->nudged, true);
+    qt_wake(w);
+    return 0;
+}
+
 typedef struct qt_message {
     qt_letter letter;
     uint64_t user_data;

@@ -63,7 +63,12 @@ static int64_t wait_ns(qt_worker *w, int64_t until_ns) {
 
 /* To be read after `sleeping` is raised: who writes later than this sees that, and wakes. */
 static bool others_ask(qt_worker *w) {
-    return !qt_mailbox_empty(&w->mailbox) || atomic_load(&w->stop) != w->draining || qt_drain_asked(w);
+    return !qt_mailbox_empty(&w->mailbox) || atomic_load(&w->stop) != w->draining ||
+           atomic_load(&w->nudged) || qt_drain_asked(w);
+}
+
+static bool take_nudge(qt_worker *w) {
+    return atomic_load(&w->nudged) && atomic_exchange(&w->nudged, false);
 }
 
 static int enter(qt_worker *w, int64_t until_ns) {
@@ -209,7 +214,8 @@ quoit_status qt_turn(qt_worker *w, uint32_t nops, int64_t timeout_ns, bool may_b
     for (;;) {
         interrupted = round_trip(w, until) == -EINTR;
         qt_events_move(w);
-        if (batch->nevents > 0 || interrupted || drained(w))
+        bool nudged = take_nudge(w);
+        if (batch->nevents > 0 || interrupted || nudged || drained(w))
             break;
         bool late = until == 0 || (until > 0 && qt_now(w) >= until);
         if (late && (!work_waits(w) || ++late_rounds == LATE_ROUNDS))

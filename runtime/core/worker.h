@@ -173,6 +173,7 @@ struct qt_worker {
     bool executing_post;
     atomic_bool in_turn; /* also while quoit_run runs */
     atomic_bool stop;
+    atomic_bool nudged; /* a post without ops: the turn returns */
     atomic_int sleeping;
     pthread_mutex_t life_lock; /* start against end */
     bool ended;                /* under it: somebody destroys this worker */

@@ -221,6 +221,32 @@ static void full_mailbox(void) {
     pump_close(&pump);
 }
 
+static void *post_nothing(void *arg) {
+    struct sender *sender = arg;
+    CHECK_EQ(quoit_post(sender->worker, NULL, 0), 0);
+    return NULL;
+}
+
+/* A post without ops ends a turn that would sleep for ever, or the next one. A mailbox that is full refuses it no more. */
+static void nudges_a_sleeper(void) {
+    struct pump pump;
+    quoit_worker_options options = {.mailbox_ops = 1};
+    pump_open(&pump, &options);
+    pump_turn_nb(&pump);
+    for (int i = 0; i < 200; i++) {
+        struct sender sender = {.worker = pump.handle};
+        quoit_op op = posted_op(&pump, QUOIT_OP_NOP, 0, QUOIT_OPF_QUIET);
+        if (i % 2)
+            CHECK_EQ(quoit_post(pump.handle, &op, 1), 1);
+        pthread_t thread = thread_start(post_nothing, &sender);
+        pump_turn(&pump, -1); /* a quiet op has no event that could end it */
+        thread_join(thread);
+    }
+    CHECK_EQ(quoit_stop(pump.handle), QUOIT_OK);
+    CHECK_EQ(quoit_post(pump.handle, NULL, 0), QUOIT_E_CLOSED);
+    pump_close(&pump);
+}
+
 static void full_of_bytes(void) {
     struct pump pump;
     quoit_worker_options options = {.mailbox_bytes = 100000};
@@ -460,6 +486,7 @@ static const struct test_case cases[] = {
     {"what_cannot_be_posted", what_cannot_be_posted},
     {"wrong_workers", wrong_workers},
     {"full_mailbox", full_mailbox},
+    {"nudges_a_sleeper", nudges_a_sleeper},
     {"full_of_bytes", full_of_bytes},
     {"first_in_first_out", first_in_first_out},
     {"posts_while_the_worker_stops", posts_while_the_worker_stops},

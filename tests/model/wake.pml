@@ -4,7 +4,7 @@
  * waits and its wakes (runtime/driver/uring_enter.c), and the descriptor for a foreign loop (runtime/driver/uring_host.c). Names are
  * those of the C code; each access to memory that two threads share is a step of its own.
  *
- * Two senders post, the kernel completes requests, a third thread may stop the worker, at any moment. The worker is
+ * Two senders post, the kernel completes requests, a third thread may stop or nudge the worker, at any moment. The worker is
  *   PARKED        quoit_run: it sleeps in the ring
  *   LEVEL         a loop turns it when its descriptor is readable
  *   EDGE          the same with EPOLLET: once for each edge, and only if the descriptor is readable when the loop looks
@@ -39,6 +39,7 @@
 /* What the threads share. */
 bool sleeping = 1;  /* qt_worker.sleeping: raised when the worker is made */
 bool stop;          /* qt_worker.stop */
+bool nudged;        /* qt_worker.nudged */
 byte box[LETTERS];  /* qt_mailbox, oldest first; a letter is its sender's number in the high bit, its own in the rest */
 byte box_count;
 bool box_closed;
@@ -219,6 +220,18 @@ proctype stopper() {
     }
 }
 
+/* quoit_post without ops */
+proctype nudger() {
+    bool was, due, first;
+    atomic {
+    STEP;
+    nudged = 1;
+    wake_worker();
+    was = 0; due = 0; first = 0;
+    threads_over++
+    }
+}
+
 proctype kernel() {
     byte left_to_do = COMPLETIONS;
     bool first;
@@ -369,6 +382,21 @@ inline others_ask() {
     if
     :: box_count > 0 && !box_closed -> asked = 1
     :: else -> STEP; asked = (stop != draining)
+    fi;
+#if defined(NUDGE) && !defined(FAULT_NUDGE_UNSEEN)
+    if
+    :: !asked -> STEP; asked = nudged
+    :: else
+    fi
+#endif
+}
+
+/* take_nudge() of turn.c */
+inline take_nudge() {
+    STEP;
+    if
+    :: nudged -> STEP; d_step { drain_buffer(); nudged = 0; asked = 1 }
+    :: else
     fi
 }
 
@@ -692,13 +720,16 @@ turn:
         fi;
         harvest();
         events_move();
+#ifdef NUDGE
+        take_nudge();
+#endif
         is_drained();
         if
-        :: nevents > 0 || shut || !blocking -> break
+        :: nevents > 0 || shut || asked || !blocking -> break
         :: else
         fi
     od;
-    shut = 0;
+    shut = 0; asked = 0;
     deliver();
     blocking = 0;
     if
@@ -712,11 +743,12 @@ turn:
 /* Nothing can move any more: then nothing may be left. */
 proctype monitor() {
     timeout;
-#ifdef STOP
+#if defined(STOP) || defined(NUDGE)
     assert(threads_over == 3);
 #else
     assert(threads_over == 2);
 #endif
+    assert(!nudged || worker_over);
     assert(told == accepted + completed && box_count == 0);
     assert(!ring_enabled || completed == COMPLETIONS);
     assert(!stop || worker_over)
@@ -729,6 +761,9 @@ init {
         run sender(1, 1);
 #ifdef STOP
         run stopper();
+#endif
+#ifdef NUDGE
+        run nudger();
 #endif
         run kernel();
         run scheduler();

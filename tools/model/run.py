@@ -37,6 +37,8 @@ WHOLE = [
     "EDGE COMPLETIONS=0 STOP",
     "NETPOLL",
     "MIXED COMPLETIONS=0",
+    "PARKED COMPLETIONS=0 NUDGE",
+    "EDGE COMPLETIONS=0 NUDGE",
 ]
 # The same in search of cycles: the worker must not go round without end.
 CYCLES = ["PARKED", "LEVEL", "EDGE COMPLETIONS=0", "NETPOLL COMPLETIONS=0"]
@@ -48,6 +50,7 @@ FAULTS = [
     ("WAKE_UNCOUNTED", "PARKED", "a wake between two enters leaves no trace"),
     ("TAKE_IN_TWO", "PARKED", "the mailbox is read, then emptied"),
     ("NEWEST_FIRST", "PARKED POSTS=2", "letters are opened in the order of the list"),
+    ("NUDGE_UNSEEN", "PARKED COMPLETIONS=0 NUDGE", "a nudge is not looked at before the worker sleeps"),
     ("SHUT", "PARKED STOP", "a drained worker leaves its mailbox open"),
     ("NO_FENCE", "LEVEL DEFER", "no fence between enabling the signal and looking again"),
     ("NO_RECHECK", "LEVEL DEFER", "nobody looks again after the signal is enabled"),

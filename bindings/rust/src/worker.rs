@@ -13,7 +13,7 @@ use quoit_sys as sys;
 use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
-use std::ptr::{null_mut, NonNull};
+use std::ptr::{null, null_mut, NonNull};
 use std::time::{Duration, Instant};
 
 /// Options of a worker; what is not set has the library's default.
@@ -259,16 +259,16 @@ impl WorkerHandle {
     /// Sends the worker a message, and wakes it if it sleeps. False if its mailbox is full.
     pub fn post(self, message: Message) -> Result<bool> {
         // Executed there, a post to itself arrives there.
-        self.post_op(message.op(self.handle, message.user_data))
+        let post = message.op(self.handle, message.user_data);
+        let post = sys::quoit_op { flags: sys::QUOIT_OPF_QUIET, ..post };
+        // SAFETY: one valid op, which holds no pointer; any handle may be posted to from any thread.
+        check(unsafe { sys::quoit_post(self.handle.raw(), &post, 1) }).map(|taken| taken == 1)
     }
 
-    /// An op without pointers, quiet, that is executed by the worker. False if its mailbox is full.
-    pub(crate) fn post_op(self, mut op: sys::quoit_op) -> Result<bool> {
-        if op.opcode != sys::QUOIT_OP_NOP {
-            op.flags |= sys::QUOIT_OPF_QUIET;
-        }
-        // SAFETY: one valid op, which holds no pointer; any handle may be posted to from any thread.
-        check(unsafe { sys::quoit_post(self.handle.raw(), &op, 1) }).map(|taken| taken == 1)
+    /// Makes the worker's turn return, that it waits in or the next one, with events or without. A full mailbox does not matter.
+    pub fn nudge(self) -> Result<()> {
+        // SAFETY: no op is read; any handle may be posted to from any thread.
+        check(unsafe { sys::quoit_post(self.handle.raw(), null(), 0) }).map(|_| ())
     }
 
     /// The worker's counters.

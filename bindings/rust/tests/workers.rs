@@ -3,57 +3,18 @@
 
 mod common;
 
-use common::on_each_driver;
-use quoit::rt::{self, Executor};
+use common::{on_each_driver, with_other, Other};
+use quoit::rt;
 use quoit::sync::{mpsc, oneshot, Closed, Notify};
-use quoit::{spawn, spawn_on, time, Error, Result, Runtime, WorkerHandle};
+use quoit::{spawn, spawn_on, time, Error, Message, Result};
 use std::cell::Cell;
-use std::future::{pending, Future};
+use std::future::{pending, poll_fn, Future};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// A worker on a thread of its own, whose executor runs what it is given.
-struct Other {
-    handle: WorkerHandle,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Other {
-    fn new(runtime: &Runtime) -> Other {
-        let runtime = runtime.clone();
-        let (tell, told) = std::sync::mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            let mut executor: Executor = runtime.worker().executor().expect("an executor");
-            tell.send(executor.handle()).expect("the maker waits");
-            let end = executor.block_on(pending::<()>());
-            assert_eq!(end, Err(Error::CLOSED), "it was stopped");
-        });
-        Other { handle: told.recv().expect("the thread begins"), thread: Some(thread) }
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        self.handle.stop().expect("a running worker can be stopped");
-        let ended = self.thread.take().expect("joined once").join();
-        assert!(ended.is_ok() || std::thread::panicking(), "the other worker panicked");
-    }
-}
-
-fn with_other(test: impl AsyncFn(&Other) -> Result<()>) {
-    on_each_driver(|runtime| {
-        let other = Other::new(runtime);
-        let mut executor = runtime.worker().executor().expect("an executor");
-        let end = executor.block_on(async { time::timeout(Duration::from_secs(60), test(&other)).await });
-        end.expect("the executor runs").expect("it ends in time").expect("no error");
-        drop(executor);
-    });
-}
 
 #[test]
 fn spawned_tasks_stay_there() {
@@ -304,5 +265,24 @@ fn notify_between_workers() {
         }
         task.await?;
         Ok(())
+    });
+}
+
+#[test]
+fn a_full_mailbox_refuses_no_wake() {
+    on_each_driver(|runtime| {
+        let mut executor = runtime.worker().mailbox_ops(1).executor().expect("an executor");
+        let handle = executor.handle();
+        let waker = executor.block_on(poll_fn(|context| Poll::Ready(context.waker().clone())));
+        let waker = waker.expect("the executor runs");
+        assert_eq!(handle.post(Message::default()), Ok(true));
+        assert_eq!(handle.post(Message::default()), Ok(false), "there is no room");
+        // Nobody reads the mailbox meanwhile: a wake and a spawn that waited for room would wait for ever.
+        let spawned = std::thread::spawn(move || {
+            waker.wake();
+            spawn_on(handle, || async { 7 })
+        });
+        let task = spawned.join().expect("no panic").expect("the executor is there");
+        assert_eq!(executor.block_on(task).expect("the executor runs").expect("no panic"), 7);
     });
 }

@@ -178,7 +178,8 @@ QUOIT_API quoit_status quoit_drain_on_signals(quoit_runtime *runtime, uint32_t s
 
 /*
  * Copies n ops with all they point at and has them executed on that worker, where their events appear. ARENA_*, BORROW, KEEP and RELEASE end there with -EINVAL.
- * Returns how many were taken, 0 if its mailbox is full; wakes it if it sleeps. Any thread. ops is the caller's. Errors: QUOIT_E_ARGUMENT, _HANDLE, _STALE, _CLOSED, _FORKED, -ENOMEM. Since 0.1.
+ * Returns how many were taken, 0 if its mailbox is full; wakes it if it sleeps. With n 0 nothing is posted, nor refused for want of room: the turn that waits, or
+ * the next one, returns, with events or without. Any thread. ops is the caller's. Errors: QUOIT_E_ARGUMENT, _HANDLE, _STALE, _CLOSED, _FORKED, -ENOMEM. Since 0.1.
  */
 QUOIT_API quoit_status quoit_post(quoit_handle worker, const quoit_op *ops, uint32_t n);
 

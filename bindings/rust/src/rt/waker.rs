@@ -2,11 +2,9 @@
 //! Wakers that are an index: a worker's number and a task's slot in one word. Cloning and dropping one costs nothing, and one
 //! that outlives its task or its executor wakes nobody, or some other task once more than needed.
 
-use super::core::{with_current, Core, IGNORE};
+use super::core::{with_current, Core};
 use crate::handle::Handle;
-use crate::ops::op;
 use crate::worker::WorkerHandle;
-use quoit_sys as sys;
 use std::mem::{replace, take};
 use std::ptr::without_provenance;
 use std::rc::Rc;
@@ -22,14 +20,14 @@ pub(crate) type Spawn = Box<dyn FnOnce(&Rc<Core>) + Send>;
 /// What other threads leave for an executor.
 struct Remote {
     worker: Handle,
-    posted: bool,
+    knocked: bool,
     tasks: Vec<u32>,
     spawns: Vec<Spawn>,
 }
 
 impl Remote {
     const fn new(worker: Handle) -> Remote {
-        Remote { worker, posted: false, tasks: Vec::new(), spawns: Vec::new() }
+        Remote { worker, knocked: false, tasks: Vec::new(), spawns: Vec::new() }
     }
 }
 
@@ -60,32 +58,24 @@ pub(crate) fn unregister(worker: Handle) {
 /// The tasks that other threads woke, and those that they made, since the last call.
 pub(crate) fn take_remote(number: u8) -> (Vec<u32>, Vec<Spawn>) {
     let mut remote = remote(number);
-    remote.posted = false;
+    remote.knocked = false;
     (take(&mut remote.tasks), take(&mut remote.spawns))
 }
 
 /// Sees that the executor of this worker looks at what was left for it, which is in `locked` already. False if it has stopped.
 fn knock(worker: Handle, mut locked: MutexGuard<'static, Remote>) -> bool {
-    while locked.worker == worker && !locked.posted {
-        let knock = op(sys::QUOIT_OP_NOP, Handle::NONE, IGNORE);
-        match (WorkerHandle { handle: locked.worker }).post_op(knock) {
-            Ok(true) => locked.posted = true,
-            // The mailbox is full, so the worker is awake or about to be; try until it has read some of it.
-            Ok(false) => {
-                drop(locked);
-                std::thread::yield_now();
-                locked = remote(worker.worker_number());
-            }
-            Err(_) => {
-                // The worker has stopped. What was to be spawned is dropped without the lock: it may run any code.
-                let spawns = take(&mut locked.spawns);
-                drop(locked);
-                drop(spawns);
-                return false;
-            }
-        }
+    if locked.worker != worker || locked.knocked {
+        return locked.worker == worker;
     }
-    locked.worker == worker
+    if (WorkerHandle { handle: worker }).nudge().is_ok() {
+        locked.knocked = true;
+        return true;
+    }
+    // The worker has stopped. What was to be spawned is dropped without the lock: it may run any code.
+    let spawns = take(&mut locked.spawns);
+    drop(locked);
+    drop(spawns);
+    false
 }
 
 fn wake_remote(number: u8, task: u32) {

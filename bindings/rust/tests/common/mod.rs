@@ -2,14 +2,15 @@
 //! What the tests share: every driver that this machine has, a limit of time, bytes that can be checked.
 #![allow(dead_code)]
 
-use quoit::{time, Driver, Result, Runtime, WorkerBuilder};
-use std::future::{poll_fn, Future};
+use quoit::{time, Driver, Error, Result, Runtime, WorkerBuilder, WorkerHandle};
+use std::future::{pending, poll_fn, Future};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::task::Poll;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Runs a test once per driver. With QUOIT_DRIVER set, that one only; it must then be the one that runs.
@@ -155,4 +156,42 @@ impl Drop for TempDir {
     fn drop(&mut self) {
         std::fs::remove_dir_all(&self.0).ok();
     }
+}
+
+/// A worker on a thread of its own, whose executor runs what it is given.
+pub struct Other {
+    pub handle: WorkerHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Other {
+    pub fn new(runtime: &Runtime) -> Other {
+        let runtime = runtime.clone();
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let mut executor = runtime.worker().executor().expect("an executor");
+            tell.send(executor.handle()).expect("the maker waits");
+            let end = executor.block_on(pending::<()>());
+            assert_eq!(end, Err(Error::CLOSED), "it was stopped");
+        });
+        Other { handle: told.recv().expect("the thread begins"), thread: Some(thread) }
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        self.handle.stop().expect("a running worker can be stopped");
+        let ended = self.thread.take().expect("joined once").join();
+        assert!(ended.is_ok() || std::thread::panicking(), "the other worker panicked");
+    }
+}
+
+pub fn with_other(test: impl AsyncFn(&Other) -> Result<()>) {
+    on_each_driver(|runtime| {
+        let other = Other::new(runtime);
+        let mut executor = runtime.worker().executor().expect("an executor");
+        let end = executor.block_on(async { time::timeout(Duration::from_secs(60), test(&other)).await });
+        end.expect("the executor runs").expect("it ends in time").expect("no error");
+        drop(executor);
+    });
 }
