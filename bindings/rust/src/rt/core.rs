@@ -218,6 +218,7 @@ impl Core {
                 | sys::QUOIT_OP_LISTEN
                 | sys::QUOIT_OP_BIND
                 | sys::QUOIT_OP_ADOPT
+                | sys::QUOIT_OP_CHANNEL
         );
         if makes && event.result >= 0 && event.value != 0 {
             self.close(Handle::from_raw(event.value), true);

@@ -40,6 +40,14 @@ impl<T> Inbox<T> {
         self.armed.get()
     }
 
+    pub(crate) fn is_cancelling(&self) -> bool {
+        self.cancelling.get()
+    }
+
+    pub(crate) fn pop(&self) -> Option<T> {
+        self.items.borrow_mut().pop_front()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.items.borrow().is_empty()
     }
@@ -66,7 +74,7 @@ impl<T> Inbox<T> {
         context: &Context<'_>,
         start: impl FnOnce(),
     ) -> Poll<Result<T>> {
-        if let Some(item) = self.items.borrow_mut().pop_front() {
+        if let Some(item) = self.pop() {
             return Poll::Ready(Ok(item));
         }
         if let Some(error) = self.end.take() {

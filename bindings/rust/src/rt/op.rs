@@ -84,13 +84,18 @@ impl Op {
         self.heir = Some((heir, number));
     }
 
+    /// Asks it to end, if it has not yet; who polls it is told how it did.
+    pub(crate) fn ask_to_end(&self) {
+        if let State::Started(key) = self.state {
+            self.cancel(key);
+        }
+    }
+
     /// Asks it to end by its user_data, which no other operation has.
     fn cancel(&self, key: u64) {
-        self.core.tell(sys::quoit_op {
-            arg: self.opcode,
-            arg2: key,
-            ..op(sys::QUOIT_OP_CANCEL, self.target, 0)
-        });
+        // Its target may be another worker's: a send to a channel is no operation of that.
+        let target = if self.opcode == sys::QUOIT_OP_CHANNEL_SEND { Handle::NONE } else { self.target };
+        self.core.tell(sys::quoit_op { arg: self.opcode, arg2: key, ..op(sys::QUOIT_OP_CANCEL, target, 0) });
     }
 }
 

@@ -283,7 +283,7 @@ impl StreamInner {
 
     /// The first piece that waits, if any does.
     pub(super) fn pop_received(&self) -> Option<Lease> {
-        let lease = self.inbox.items.borrow_mut().pop_front()?;
+        let lease = self.inbox.pop()?;
         self.taken(lease.len());
         Some(lease)
     }
@@ -297,7 +297,7 @@ impl StreamInner {
     fn take(&self, count: usize, mut give: impl FnMut(&[u8])) -> usize {
         let mut done = 0;
         while done < count {
-            let Some(mut lease) = self.inbox.items.borrow_mut().pop_front() else { break };
+            let Some(mut lease) = self.inbox.pop() else { break };
             let part = lease.len().min(count - done);
             give(&lease[..part]);
             done += part;

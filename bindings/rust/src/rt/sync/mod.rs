@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Between tasks, on one worker or on several: [`oneshot`], bounded [`mpsc`] and [`Notify`].
+//! Between tasks, on one worker or on several: [`oneshot`], bounded [`mpsc`] and [`Notify`], and the library's own bounded channels
+//! between workers in [`channel`].
 //!
-//! All of it may be used on any thread. What is sent stays in the process's memory; a task of another worker is woken by one
+//! All but those may be used on any thread. What is sent stays in the process's memory; a task of another worker is woken by one
 //! post, and only if nobody has woken that worker already.
 
+pub mod channel;
 pub mod mpsc;
 mod notify;
 pub mod oneshot;
+mod values;
 mod waiters;
 
 pub use notify::{Notified, Notify};
