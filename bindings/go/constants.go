@@ -63,14 +63,15 @@ const (
 
 // Flags of an event.
 const (
-	EventMore     uint32 = C.QUOIT_EVF_MORE
-	EventEOF      uint32 = C.QUOIT_EVF_EOF
-	EventLent     uint32 = C.QUOIT_EVF_LENT
-	EventKept     uint32 = C.QUOIT_EVF_KEPT
-	EventCopied   uint32 = C.QUOIT_EVF_COPIED
-	EventTrunc    uint32 = C.QUOIT_EVF_TRUNC
-	EventNonempty uint32 = C.QUOIT_EVF_NONEMPTY
-	EventMessage  uint32 = C.QUOIT_EVF_MESSAGE
+	EventMore        uint32 = C.QUOIT_EVF_MORE
+	EventEOF         uint32 = C.QUOIT_EVF_EOF
+	EventLent        uint32 = C.QUOIT_EVF_LENT
+	EventKept        uint32 = C.QUOIT_EVF_KEPT
+	EventCopied      uint32 = C.QUOIT_EVF_COPIED
+	EventTrunc       uint32 = C.QUOIT_EVF_TRUNC
+	EventNonempty    uint32 = C.QUOIT_EVF_NONEMPTY
+	EventMessage     uint32 = C.QUOIT_EVF_MESSAGE
+	EventCredentials uint32 = C.QUOIT_EVF_CREDENTIALS
 )
 
 // Kinds of event that answer no op.
@@ -192,6 +193,7 @@ const (
 	SocketFreebind          uint32 = C.QUOIT_SOCKET_FREEBIND
 	SocketV6Only            uint32 = C.QUOIT_SOCKET_V6ONLY
 	SocketReuseport         uint32 = C.QUOIT_SOCKET_REUSEPORT
+	SocketCredentials       uint32 = C.QUOIT_SOCKET_CREDENTIALS
 )
 
 // Masks of Worker.Poll.

@@ -166,8 +166,10 @@ int qt_datagram_take(qt_worker *w, qt_datagram *d) {
     len = sizeof name;
     d->connected = getpeername(fd, (struct sockaddr *)&name, &len) == 0;
     d->connected |= d->sequenced;
-    if (d->family == AF_UNIX)
+    if (d->family == AF_UNIX) {
+        d->credentials = qt_option_is_on(w, fd, SOL_SOCKET, SO_PASSCRED);
         return 0;
+    }
     if (qt_option_is_on(w, fd, SOL_UDP, UDP_GRO))
         d->options |= QUOIT_BIND_GRO;
     if (qt_option_is_on(w, fd, six ? IPPROTO_IPV6 : IPPROTO_IP, six ? IPV6_RECVPKTINFO : IP_PKTINFO))

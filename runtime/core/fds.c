@@ -18,7 +18,7 @@ typedef struct qt_recv_fds {
     qt_buffer *buffer;
     union {
         struct cmsghdr align;
-        uint8_t bytes[QT_MARK_SIZE + CMSG_SPACE(QUOIT_FDS_MAX * sizeof(int))];
+        uint8_t bytes[QT_MARK_SIZE + QT_CREDENTIALS_SIZE + CMSG_SPACE(QUOIT_FDS_MAX * sizeof(int))];
     } control;
 } qt_recv_fds;
 
@@ -82,14 +82,30 @@ uint32_t qt_fds_take(struct msghdr *message, int32_t *fds, uint32_t most) {
     return count;
 }
 
+bool qt_credentials_read(struct msghdr *message, int32_t words[3]) {
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c != NULL; c = CMSG_NXTHDR(message, c)) {
+        struct ucred sender;
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS ||
+            c->cmsg_len < CMSG_LEN(sizeof sender))
+            continue;
+        memcpy(&sender, CMSG_DATA(c), sizeof sender);
+        words[0] = (int32_t)sender.pid;
+        words[1] = (int32_t)sender.uid;
+        words[2] = (int32_t)sender.gid;
+        return true;
+    }
+    return false;
+}
+
 /* The block's head. The event's flags and number of descriptors. */
 static uint32_t read_head(qt_stream *s, qt_recv_fds *state, uint32_t *count) {
     qt_worker *w = s->object.worker;
     int32_t words[WORDS] = {0, -1, -1}; /* nobody's, never root's */
     struct ucred peer = {0};
     socklen_t size = sizeof peer;
-    QT_COUNT(w, system_calls, 1);
-    if (getsockopt(s->object.fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
+    bool sender = qt_credentials_read(&state->message, words);
+    QT_COUNT(w, system_calls, !sender);
+    if (!sender && getsockopt(s->object.fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
         words[0] = (int32_t)peer.pid;
         words[1] = (int32_t)peer.uid;
         words[2] = (int32_t)peer.gid;
@@ -98,7 +114,7 @@ static uint32_t read_head(qt_stream *s, qt_recv_fds *state, uint32_t *count) {
     bool dropped = came > QUOIT_FDS_MAX || state->message.msg_flags & MSG_CTRUNC;
     *count = came < QUOIT_FDS_MAX ? came : QUOIT_FDS_MAX;
     memcpy(w->buffers.base + state->buffer->offset, words, sizeof words);
-    return QUOIT_EVF_LENT | (dropped ? QUOIT_EVF_TRUNC : 0);
+    return QUOIT_EVF_LENT | (dropped ? QUOIT_EVF_TRUNC : 0) | (sender ? QUOIT_EVF_CREDENTIALS : 0);
 }
 
 /* Whether it brought something: an empty message is no end. */

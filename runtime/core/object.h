@@ -127,12 +127,14 @@ typedef struct qt_datagram {
     uint16_t port;
     uint32_t options; /* QUOIT_BIND_* */
     bool connected;
-    bool sequenced; /* Unix seqpacket: a connection; seqpacket.c */
-    bool marks;     /* … whose messages we set to be told with their time */
-    bool reset;     /* … that its peer has reset, which no receive has told */
+    bool sequenced;   /* Unix seqpacket: a connection; seqpacket.c */
+    bool marks;       /* … whose messages we set to be told with their time */
+    bool reset;       /* … that its peer has reset, which no receive has told */
+    bool credentials; /* those of each message's sender are asked for */
     /* receiving */
-    uint8_t form;   /* QT_FORM_* of the request in flight */
-    uint32_t block; /* QT_FORM_BLOCK: its buffer's index */
+    uint8_t form;          /* QT_FORM_* of the request in flight */
+    bool with_credentials; /* … which has room for them */
+    uint32_t block;        /* QT_FORM_BLOCK: its buffer's index */
     struct msghdr in;
     struct iovec in_slice;
     struct sockaddr_storage in_name;
@@ -225,6 +227,7 @@ void qt_op_recv(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_op_recv_pause(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_op_recv_resume(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_recv_end(qt_pending *p);
+void qt_recv_renew(qt_stream *s); /* what the kernel was asked for is asked anew */
 void qt_recv_pause_for(qt_stream *s, uint8_t reason);
 void qt_recv_resume_for(qt_stream *s, uint8_t reason);
 void qt_recv_auto(qt_stream *s, const qt_pending *accept); /* AUTO_RECV */
@@ -303,6 +306,9 @@ void qt_piece_retire(qt_stream *s, qt_piece *piece, bool ends, int64_t result);
 void qt_op_send_fd(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_op_recv_fd(qt_worker *w, const quoit_op *op, qt_object *object);
 void qt_recv_fd_discard(qt_pending *p);
+#define QT_CREDENTIALS_SIZE ((uint32_t)CMSG_SPACE(3 * sizeof(int32_t))) /* control data: pid, uid, gid */
+/* Those of a message's sender, if they came with it: pid, uid, gid. */
+bool qt_credentials_read(struct msghdr *message, int32_t words[3]);
 /* Takes the descriptors that came with a message: up to `most` into fds, the others are closed. How many there were. */
 uint32_t qt_fds_take(struct msghdr *message, int32_t *fds, uint32_t most);
 

@@ -91,6 +91,7 @@ static void tell(qt_stream *s, qt_buffer *buffer, bool nonempty) {
     if (buffer->packet) {
         event->result = buffer->whole;
         event->flags |= buffer->whole > len ? QUOIT_EVF_TRUNC : 0;
+        event->flags |= buffer->credentials ? QUOIT_EVF_CREDENTIALS : 0;
         event->aux = buffer->segment;
         event->value = buffer->offset + buffer->packet - 1;
     }
@@ -259,6 +260,11 @@ void qt_recv_end(qt_pending *p) {
         qt_cancel_request(p->worker, s->recv_req);
     else
         end_recv(s, p->verdict, 0);
+}
+
+void qt_recv_renew(qt_stream *s) {
+    if (s->recv_req != NULL && !s->recv_req->cancelled)
+        qt_cancel_request(s->object.worker, s->recv_req); /* its end arms the next */
 }
 
 void qt_recv_pause_for(qt_stream *s, uint8_t reason) {

@@ -22,20 +22,24 @@
 /* Enough for a packet info of either family and a segment size. */
 #define CONTROL_SIZE ADDR_SIZE
 #define GRO_SIZE 32u
+/* Three words, as whole as what lies around them. */
+#define CREDENTIALS_ROOM 16u
 /* A receive without a cap brings at least so much, where the pool's buffers are small, and with joined datagrams so much. */
 #define CAP_LEAST 1536u
 #define CAP_JOINED 65536u
 
 /* Bytes that the control data of a multishot's buffer take. An adopted socket may tell more, before what is read here. */
 static uint32_t control_size(const qt_datagram *d) {
-    if (d->sequenced)
-        return QT_MARK_SIZE;
+    if (d->family == AF_UNIX)
+        return (d->sequenced ? QT_MARK_SIZE : 0) + (d->with_credentials ? QT_CREDENTIALS_SIZE : 0);
     uint32_t gro = d->stream.object.adopted ? CONTROL_SIZE : GRO_SIZE;
     return d->options & QUOIT_BIND_PKTINFO ? CONTROL_SIZE : d->options & QUOIT_BIND_GRO ? gro : 0;
 }
 
 static uint32_t names_size(const qt_datagram *d) {
-    return d->options & QUOIT_BIND_PKTINFO ? 2 * ADDR_SIZE : ADDR_SIZE;
+    return ADDR_SIZE + (d->options & QUOIT_BIND_PKTINFO ? ADDR_SIZE
+                        : d->with_credentials           ? CREDENTIALS_ROOM
+                                                        : 0);
 }
 
 /* Payload bytes that a pool buffer has room for; 0 where none can serve. */
@@ -75,6 +79,7 @@ static uint8_t form_of(const qt_datagram *d, uint32_t cap) {
 
 int qt_recvmsg_fill(qt_datagram *d, qt_req *req) {
     qt_worker *w = d->stream.object.worker;
+    d->with_credentials = d->credentials;
     uint32_t cap = cap_of(d);
     uint32_t control = control_size(d);
     d->form = form_of(d, cap);
@@ -144,15 +149,24 @@ static void read_info(const qt_datagram *d, const struct cmsghdr *item, quoit_ad
     out->port = d->port;
 }
 
-/* Reads the control data, which lie anywhere; the walk needs them aligned. */
-static uint32_t read_control(const qt_datagram *d, const qt_packet *packet, quoit_addr *to) {
-    uint64_t copy[CONTROL_SIZE / sizeof(uint64_t)];
-    uint32_t segment = 0;
-    uint32_t len = packet->control_len < sizeof copy ? packet->control_len : (uint32_t)sizeof copy;
+/* The control data, which lie anywhere, where a walk finds them aligned. */
+typedef struct qt_control {
+    uint64_t bytes[CONTROL_SIZE / sizeof(uint64_t)];
+    struct msghdr header;
+} qt_control;
+
+static void copy_control(const qt_packet *packet, qt_control *out) {
+    size_t len = packet->control_len < sizeof out->bytes ? packet->control_len : sizeof out->bytes;
     if (len != 0)
-        memcpy(copy, packet->control, len);
-    struct msghdr header = {.msg_control = copy, .msg_controllen = len};
-    for (struct cmsghdr *item = CMSG_FIRSTHDR(&header); item != NULL; item = CMSG_NXTHDR(&header, item)) {
+        memcpy(out->bytes, packet->control, len);
+    out->header = (struct msghdr){.msg_control = out->bytes, .msg_controllen = len};
+}
+
+/* What came with a UDP datagram: where it was sent to; returns the size of each that is joined in it. */
+static uint32_t read_control(const qt_datagram *d, qt_control *control, quoit_addr *to) {
+    uint32_t segment = 0;
+    struct msghdr *header = &control->header;
+    for (struct cmsghdr *item = CMSG_FIRSTHDR(header); item != NULL; item = CMSG_NXTHDR(header, item)) {
         int size;
         read_info(d, item, to);
         if (item->cmsg_level != SOL_UDP || item->cmsg_type != UDP_GRO)
@@ -160,23 +174,31 @@ static uint32_t read_control(const qt_datagram *d, const qt_packet *packet, quoi
         memcpy(&size, CMSG_DATA(item), sizeof size);
         segment = (uint32_t)size;
     }
-    if (d->family == AF_UNIX)
-        qt_fds_take(&header, NULL, 0); /* had there been room for descriptors: nobody asked for them */
     return segment;
 }
 
 void qt_recvmsg_read(qt_datagram *d, qt_buffer *buffer, const qt_packet *packet) {
     qt_worker *w = d->stream.object.worker;
+    bool local = d->family == AF_UNIX;
     quoit_addr from;
     quoit_addr to = {0};
+    int32_t words[CREDENTIALS_ROOM / sizeof(int32_t)] = {0, -1, -1};
+    qt_control control;
     uint32_t at = d->form == QT_FORM_MANY ? 0 : qt_buffer_size(w, buffer) - names_size(d);
     read_name(d, packet, &from);
-    uint32_t segment = read_control(d, packet, &to);
+    copy_control(packet, &control);
+    uint32_t segment = local ? 0 : read_control(d, &control, &to);
+    buffer->credentials = local && qt_credentials_read(&control.header, words) && d->with_credentials;
+    if (local)
+        qt_fds_take(&control.header, NULL,
+                    0); /* had there been room for descriptors: nobody asked for them */
     /* All was read: what the kernel left there may be overwritten. */
     uint8_t *place = w->buffers.base + buffer->offset + at;
     memcpy(place, &from, sizeof from);
     if (d->options & QUOIT_BIND_PKTINFO)
         memcpy(place + sizeof from, &to, sizeof to);
+    else if (d->with_credentials)
+        memcpy(place + sizeof from, words, sizeof words);
     buffer->packet = at + 1;
     buffer->payload = packet->at;
     buffer->length = packet->at + packet->len;

@@ -24,6 +24,7 @@ qt_datagram *qt_seqpacket_new(qt_worker *w, int fd, int *error) {
         return NULL;
     d->sequenced = true;
     d->connected = true;
+    d->credentials = qt_option_is_on(w, fd, SOL_SOCKET, SO_PASSCRED); /* its listener's */
     *error = mark_messages(w, d);
     if (*error == 0)
         return d;

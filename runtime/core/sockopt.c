@@ -54,6 +54,7 @@ static const qt_option options[] = {
     [QUOIT_SOCKET_USER_TIMEOUT] = TIME(IPPROTO_TCP, TCP_USER_TIMEOUT, BOTH, 0, MILLISECOND),
     [QUOIT_SOCKET_PRIORITY] = NUMBER(SOL_SOCKET, SO_PRIORITY, ALL, 0, INT32_MAX),
     [QUOIT_SOCKET_MARK] = NUMBER(SOL_SOCKET, SO_MARK, ALL, 0, UINT32_MAX),
+    [QUOIT_SOCKET_CREDENTIALS] = NUMBER(SOL_SOCKET, SO_PASSCRED, ALL, 0, 1),
     [QUOIT_SOCKET_FREEBIND] = FIXED(IPPROTO_IP, IP_FREEBIND),
     [QUOIT_SOCKET_V6ONLY] = FIXED(IPPROTO_IPV6, IPV6_V6ONLY),
     [QUOIT_SOCKET_REUSEPORT] = FIXED(SOL_SOCKET, SO_REUSEPORT),
@@ -101,6 +102,22 @@ static int set_tos(qt_worker *w, int fd, int tos) {
     return error ? error : set(w, fd, IPPROTO_IP, IP_TOS, &tos, sizeof tos);
 }
 
+/* Some kernels take it for any socket, where it does nothing. */
+static int set_credentials(qt_worker *w, qt_object *object, int on) {
+    int family = 0;
+    int error = get(w, object->fd, SOL_SOCKET, SO_DOMAIN, &family, sizeof family);
+    if (!error && family != AF_UNIX)
+        error = -EOPNOTSUPP;
+    if (!error)
+        error = set(w, object->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+    if (!error && object->kind == QUOIT_HANDLE_DATAGRAM) {
+        ((qt_datagram *)object)->credentials = on;
+        qt_recv_renew(
+            (qt_stream *)object); /* the receive in flight has no room for them, or more than it needs */
+    }
+    return error;
+}
+
 static int set_option(qt_worker *w, qt_object *object, uint32_t number, int64_t value) {
     const qt_option *option = &options[number];
     uint32_t bits = (uint32_t)((value + (value > 0 ? option->unit - 1 : 0)) / option->unit);
@@ -109,6 +126,8 @@ static int set_option(qt_worker *w, qt_object *object, uint32_t number, int64_t 
         return set_linger(w, (qt_stream *)object, value == 0);
     if (number == QUOIT_SOCKET_TOS)
         return set_tos(w, object->fd, theirs);
+    if (number == QUOIT_SOCKET_CREDENTIALS)
+        return set_credentials(w, object, theirs);
     return set(w, object->fd, option->level, option->name, &theirs, sizeof theirs);
 }
 

@@ -93,6 +93,7 @@ typedef struct qt_buffer {
     uint32_t payload;
     uint32_t whole;   /* bytes that it had */
     uint32_t segment; /* of each of those that were joined */
+    bool credentials; /* its sender's lie behind the peer's address */
 } qt_buffer;
 
 enum { QT_BUFFER_STASH, QT_BUFFER_DRIVER, QT_BUFFER_HELD };

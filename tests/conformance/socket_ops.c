@@ -128,7 +128,7 @@ static void wrong_options(void) {
         bool listener;
     } rows[] = {
         {0, 0, QUOIT_FIELD_ARG, false},
-        {QUOIT_SOCKET_REUSEPORT + 1, 0, QUOIT_FIELD_ARG, false},
+        {QUOIT_SOCKET_CREDENTIALS + 1, 0, QUOIT_FIELD_ARG, false},
         {UINT32_MAX, 0, QUOIT_FIELD_ARG, false},
         {QUOIT_SOCKET_FREEBIND, 1, QUOIT_FIELD_ARG, true},
         {QUOIT_SOCKET_V6ONLY, 1, QUOIT_FIELD_ARG, true},

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALL_EVENT_FLAGS (0x7F | QUOIT_EVF_MESSAGE)
+#define ALL_EVENT_FLAGS (0x7F | QUOIT_EVF_MESSAGE | QUOIT_EVF_CREDENTIALS)
 #define ALL_BATCH_FLAGS 0x7
 #define DATA_FLAGS (QUOIT_EVF_LENT | QUOIT_EVF_KEPT | QUOIT_EVF_COPIED)
 
@@ -174,6 +174,8 @@ static void track_op(struct pump *pump, struct op_record *record, const quoit_ev
         CHECK(may_have_more(record) && (event->result >= 0 || event->flags & QUOIT_EVF_MESSAGE));
     if (event->flags & QUOIT_EVF_MESSAGE)
         CHECK_EQ(event->kind, QUOIT_OP_CHANNEL_RECV);
+    if (event->flags & QUOIT_EVF_CREDENTIALS)
+        CHECK(event->buffer && (event->kind == QUOIT_OP_RECVMSG || event->kind == QUOIT_OP_RECV_FD));
     record->events++;
     record->last = *event;
     record->ended = !more;

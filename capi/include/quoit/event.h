@@ -50,6 +50,8 @@ typedef struct quoit_event {
 #define QUOIT_EVF_NONEMPTY 0x40
 /* channel recv: the event brings a message, whose words are in result, value and aux. */
 #define QUOIT_EVF_MESSAGE 0x10000
+/* recvmsg, recv fd: the credentials there are of who sent this message (QUOIT_SOCKET_CREDENTIALS). */
+#define QUOIT_EVF_CREDENTIALS 0x20000
 
 /* Kinds that answer no op. */
 /* The op's opcode was 0x8000 or above; aux is that opcode. */
@@ -74,7 +76,7 @@ typedef struct quoit_event {
  *   nops          read by quoit_run after the callback; set to 0 by every turn
  *   nevents       events to read now
  *   stride        bytes from one op or event to the next: 64
- *   scratch_off, scratch_len   part of the send arena that may be written until the next turn; len may be 0
+ *   scratch_off, scratch_len   part of the send arena that may be written until the next turn; len may be 0, and only then off is 0
  *   now_ns        CLOCK_MONOTONIC at this batch
  *   tick          turns made so far
  *   next_ns       ns from now_ns to when a turn is due for a timer or deadline, or sooner; -1 none, 0 due

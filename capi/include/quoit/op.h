@@ -182,7 +182,8 @@ typedef struct quoit_op {
  * size of each joined datagram, 0 when it is one. With QUOIT_EVF_TRUNC it was longer than len: result tells its whole length. Result 0 is an
  * empty datagram, never the end. A peer that refused an earlier datagram of a connected socket ends the op: -ECONNREFUSED. Only a connection of
  * messages (seqpacket) ends: by QUOIT_EVF_EOF on a last event that brings no message, or by -ECONNRESET, its peer having left without reading all;
- * either behind all that had come.
+ * either behind all that had come. Of a Unix socket with QUOIT_SOCKET_CREDENTIALS an event with QUOIT_EVF_CREDENTIALS has, 128 above value, three 32-bit words: pid,
+ * uid and gid of who sent the message.
  */
 #define QUOIT_OP_RECVMSG 23
 /*
@@ -231,7 +232,7 @@ typedef struct quoit_op {
  * recv fd: target Unix stream or datagram socket, len most bytes (0: some 4000; at most 65536). Instead of a recv or recvmsg, which drop descriptors: one of
  * either may be armed (else QUOIT_E_BUSY, also while bytes that a pause held back are not told). -> bytes, offset, len, buffer as recv; of a message its whole length,
  * with TRUNC where len is less, and 0 for an empty one; aux the number of descriptors that came with them: the program's, close-on-exec; value the arena offset, in the
- * same buffer, of 32-bit words: pid, uid and gid of who made the peer's end (SO_PEERCRED; 0, -1, -1 when there is none), then the descriptors. Of more than QUOIT_FDS_MAX the
+ * same buffer, of 32-bit words: pid, uid and gid of who made the peer's end (SO_PEERCRED; 0, -1, -1 when there is none) or, with QUOIT_EVF_CREDENTIALS, of who sent this, then the descriptors. Of more than QUOIT_FDS_MAX the
  * rest is closed: QUOIT_EVF_TRUNC. EOF as recv. Error: -EOPNOTSUPP: not a Unix socket.
  */
 #define QUOIT_OP_RECV_FD 31

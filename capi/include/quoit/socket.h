@@ -42,6 +42,11 @@ extern "C" {
 #define QUOIT_SOCKET_FREEBIND 16
 #define QUOIT_SOCKET_V6ONLY 17
 #define QUOIT_SOCKET_REUSEPORT 18
+/*
+ * Unix only (else -EOPNOTSUPP): each message comes with pid, uid and gid of who sent it (SO_PASSCRED): recvmsg, recv fd, which then say
+ * QUOIT_EVF_CREDENTIALS. A socket of this process that has no name gets one when it sends (autobind, unix(7)).
+ */
+#define QUOIT_SOCKET_CREDENTIALS 19
 
 /* The option's value now, of a stream, listener or datagram socket, into *out. Owner thread. Errors: QUOIT_E_ARGUMENT (no such option, or not of this type), as ops, getsockopt(2). Since 0.1. */
 QUOIT_API quoit_status quoit_socket_get(quoit_worker *worker, quoit_handle handle, uint32_t option,
