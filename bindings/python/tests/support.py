@@ -131,11 +131,13 @@ def answers(worker: quoit.Worker, count: int = 1) -> list[quoit.Event]:
     return gather(worker, lambda events: len(events) >= count)
 
 
-def program(source: str, *args: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+def program(
+    source: str, *args: str, env: dict[str, str] | None = None, pass_fds: tuple[int, ...] = ()
+) -> subprocess.Popen[str]:
     """A Python program, run aside."""
     return subprocess.Popen(
         [sys.executable, "-X", "faulthandler", "-W", "always", "-c", source, *args], text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **(env or {})},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **(env or {})}, pass_fds=pass_fds,
     )  # fmt: skip
 
 

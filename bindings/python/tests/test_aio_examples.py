@@ -65,3 +65,21 @@ def test_workers(driver: str) -> None:
     assert (run.returncode, run.stderr) == (0, "")
     told = json.loads(run.stdout)
     assert told == {"driver": driver, "answers": 400, "right": True, "shares": [134, 133, 133]}
+
+
+def test_handover(driver: str) -> None:
+    """Also with more bytes than the front reads, and all clients at once."""
+    data = pattern(300_000)
+    with service("async_handover.py", "127.0.0.1:0", "--driver", driver) as front:
+        got: dict[int, bytes] = {}
+
+        def client(number: int) -> None:
+            got[number] = echo_once(front.address, data[: 1 + number * 20_000])
+
+        clients = [threading.Thread(target=client, args=(number,)) for number in range(8)]
+        for thread in clients:
+            thread.start()
+        for thread in clients:
+            thread.join(support.LIMIT)
+    assert got == {number: data[: 1 + number * 20_000] for number in range(8)}
+    assert (front.farewell["driver"], front.farewell["handed"], front.farewell["status"]) == (driver, 8, 0)

@@ -15,8 +15,8 @@ import quoit
 from aio_support import Runner, beside, cancelled, in_thread, pair, thread, until
 from quoit import aio
 from quoit.aio.debt import SEND_ABOVE
+from quoit.aio.inlet import PAUSE_ABOVE
 from quoit.aio.listener import WAITING_MAX
-from quoit.aio.streams import PAUSE_ABOVE
 from support import dial, pattern, receive, receive_all
 
 

@@ -15,6 +15,7 @@ from . import address, const
 from ._quoit import ffi, lib
 from .batch import Event
 from .const import *  # noqa: F403
+from .descriptors import inherited_fds
 from .errors import Error, status_name
 from .files import File
 from .layout import EVENT, FORMATS, IOV, OP
@@ -31,8 +32,9 @@ __version__ = const.VERSION_TEXT
 
 __all__ = [
     "EVENT", "FORMATS", "IOV", "OP", "Drain", "Error", "Event", "File", "Function", "Handler", "Lent", "Listener",
-    "Message", "Operation", "Runtime", "Stream", "Timer", "Worker", "address", "aio", "const", "drain", "ffi", "lib",
-    "now", "pack_op", "post", "probe", "run_async", "send_message", "status_name", "stop", "version",
+    "Message", "Operation", "Runtime", "Stream", "Timer", "Worker", "address", "aio", "const", "drain", "ffi",
+    "inherited_fds", "lib", "now", "pack_op", "post", "probe", "run_async", "send_message", "status_name", "stop",
+    "version",
 ]  # fmt: skip
 __all__ += [name for name in vars(const) if name.isupper()]
 

@@ -50,9 +50,19 @@ def _needs_scope(first: int, second: int) -> bool:
     return (first == 0xFE and second & 0xC0 == 0x80) or (first == 0xFF and second & 0x0F in (1, 2))
 
 
-def of(worker: Any, handle: int, peer: bool) -> str:
-    """The peer's or the local address of a stream, or the local one of a listener."""
+def _ask(worker: Any, handle: int, peer: bool) -> Any:
     out = ffi.new("quoit_addr *")
     ask = lib.quoit_peer_addr if peer else lib.quoit_local_addr
     check(ask(worker, handle, out), "address")
-    return show(out)
+    return out
+
+
+def of(worker: Any, handle: int, peer: bool) -> str:
+    """The peer's or the local address of a stream or datagram socket, or the local one of a listener."""
+    return show(_ask(worker, handle, peer))
+
+
+def port_of(worker: Any, handle: int) -> int:
+    """The port that a socket is bound to; 0 for a Unix socket."""
+    port: int = _ask(worker, handle, False).port
+    return port

@@ -132,11 +132,14 @@ class Listener:
 class Stream:
     """A connected byte stream. `state` is the program's."""
 
-    __slots__ = ("_closing", "_error", "_wants_lent", "_worker", "handle", "handler", "state")
+    __slots__ = ("_closing", "_detaching", "_error", "_paused", "_wants_lent", "_worker", "handle", "handler", "state")
 
     def __init__(self, worker: "Worker", handle: int, handler: Handler) -> None:
         self._worker = worker
         self._closing = False
+        self._paused = False
+        # Told when the receive has ended, for a detach.
+        self._detaching: Callable[[], None] | None = None
         self._error: Error | None = None
         self._wants_lent = type(handler).on_lent is not Handler.on_lent
         self.handle = handle
@@ -198,14 +201,55 @@ class Stream:
 
     def pause(self) -> None:
         """Stops receiving: no on_data until `resume`."""
+        self._paused = True
         self._worker.op(const.OP_RECV_PAUSE, const.OPF_QUIET, self.handle)
 
     def resume(self) -> None:
+        self._paused = False
         self._worker.op(const.OP_RECV_RESUME, const.OPF_QUIET, self.handle)
 
     def shutdown(self, how: int = const.SHUTDOWN_SEND) -> None:
         """Ends one direction, after what is queued was sent."""
         self._worker.op(const.OP_SHUTDOWN, const.OPF_QUIET, self.handle, arg=how)
+
+    def detach(self, done: Callable[[int | Error], None]) -> None:
+        """Ends the stream but not its connection: done gets the descriptor, which is the program's to close.
+
+        on_data is told before of all that came; on_close is not. It fails with QUOIT_E_BUSY while something that was
+        sent has not left, and then the stream goes on.
+        """
+        worker = self._worker
+
+        def ended() -> None:
+            if self._detaching is None:
+                return
+            self._detaching = None
+            if worker.flags & const.BATCH_DRAINED:
+                done(Error(const.E_CLOSED, "detach"))
+                return
+            worker.op(const.OP_DETACH, 0, self.handle, worker.expect(detached))
+
+        def detached(event: Event) -> None:
+            if event[4] >= 0:
+                self._closing = True
+                worker.gone(self.handle)
+                done(event[9])
+                return
+            if not self._closing:
+                worker.op(const.OP_RECV, const.OPF_MULTI, self.handle)
+            done(event_error(event[0], event[4], event[7]))
+
+        def cancelled(event: Event) -> None:
+            # Nothing was received any more: the peer had ended its half.
+            if event[4] < 0:
+                ended()
+
+        if self._closing or self._detaching is not None:
+            raise Error(const.E_CLOSING if self._closing else const.E_BUSY, "detach")
+        self._detaching = ended
+        if self._paused:
+            self.resume()
+        worker.op(const.OP_CANCEL, 0, self.handle, worker.expect(cancelled), arg=const.OP_RECV)
 
     def close(self, timeout: float = 0) -> None:
         """Sends what is queued, says goodbye and ends the stream; nothing more is received."""
@@ -237,7 +281,9 @@ class Stream:
             else:
                 self.handler.on_data(self, bytes(self._worker.recv_view[offset : offset + length]))
         if not flags & const.EVF_MORE and not self._closing:
-            if flags & const.EVF_EOF:
+            if self._detaching is not None:
+                self._detaching()
+            elif flags & const.EVF_EOF:
                 self.handler.on_eof(self)
             elif result < 0:
                 self.failed(event)

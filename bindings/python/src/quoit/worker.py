@@ -123,15 +123,19 @@ class Worker(BatchWorker):
 
     def connect(
         self, where: str, handler: Handler, failed: Callable[[Error], None] | None = None, *, local: str | None = None,
-        flags: int = 0, timeout: float = 0,
+        flags: int = 0, timeout: float = 0, receive: bool = True,
     ) -> Operation:  # fmt: skip
-        """Connects; the handler is told of the stream, failed of an error. flags: quoit.CONNECT_*."""
+        """Connects; the handler is told of the stream, failed of an error. flags: quoit.CONNECT_*.
+
+        receive: False leaves it to the program to queue a receive, of descriptors for instance.
+        """
 
         def connected(event: Event) -> None:
             if event[4] < 0:
                 self._refused(event, failed)
                 return
-            self.op(const.OP_RECV, const.OPF_MULTI, event[9])
+            if receive:
+                self.op(const.OP_RECV, const.OPF_MULTI, event[9])
             self.opened(event[9], handler)
 
         token = self.expect(connected)

@@ -8,8 +8,10 @@ Two ways to have a worker, and all else is the same in both:
 asyncio's own tasks, TaskGroup, timeout, wait_for, Lock and Queue go with it.
 """
 
+from .adopt import adopt_datagrams, adopt_file, adopt_listener, adopt_stream, inherited_listeners
 from .channels import Receiver, Sender, channel, oneshot
 from .datagrams import Datagram, DatagramSocket, bind, connect_datagrams
+from .descriptors import Credentials, Detached, Parcel
 from .files import File, offload, open_file
 from .host import Host, current
 from .hosted import hosted
@@ -21,7 +23,9 @@ from .tasks import spawn
 from .timers import Ticker, every, sleep, sleep_until
 
 __all__ = [
-    "Datagram", "DatagramSocket", "File", "Host", "Incomplete", "Listener", "Options", "Receiver", "Sender", "Stream",
-    "Ticker", "TooLong", "WorkerLoop", "bind", "channel", "connect", "connect_datagrams", "current", "every", "hosted",
-    "listen", "new_event_loop", "offload", "oneshot", "open_file", "run_async", "sleep", "sleep_until", "spawn",
+    "Credentials", "Datagram", "DatagramSocket", "Detached", "File", "Host", "Incomplete", "Listener", "Options",
+    "Parcel", "Receiver", "Sender", "Stream", "Ticker", "TooLong", "WorkerLoop", "adopt_datagrams", "adopt_file",
+    "adopt_listener", "adopt_stream", "bind", "channel", "connect", "connect_datagrams", "current", "every", "hosted",
+    "inherited_listeners", "listen", "new_event_loop", "offload", "oneshot", "open_file", "run_async", "sleep",
+    "sleep_until", "spawn",
 ]  # fmt: skip

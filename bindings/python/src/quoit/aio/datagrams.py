@@ -214,6 +214,14 @@ class DatagramSocket(SocketOptions[_Box], Series[_Box, Datagram]):
         """What the socket owes: the bytes of datagrams that have not left, and some more for each."""
         return self._resource.debt.bytes
 
+    async def detach(self) -> int:
+        """Ends the socket here and gives its descriptor, bound as it is, to be closed by the caller.
+
+        What came before can still be received, then `recv` ends. Errors: QUOIT_E_BUSY while datagrams that were sent
+        have not left; the socket goes on.
+        """
+        return await self._resource.detach()
+
     def close(self) -> None:
         """Begins to end it: what was sent still leaves, what nobody took is dropped. Twice is nothing."""
         super().close()

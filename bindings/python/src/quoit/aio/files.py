@@ -11,7 +11,7 @@ from ..files import File as Plain
 from ..offload import Argument, Function
 from ..streams import Lent
 from .host import Host, current
-from .resource import Held, Resource
+from .resource import Held, Release, Resource
 from .streams import BORROW_FROM
 
 
@@ -104,6 +104,13 @@ class File(Held[_Opened]):
         reply = self._resource.host.reply()
         self._resource.plain.fsync(reply.tell, data_only=data_only)
         await reply.wait()
+
+    async def detach(self) -> int:
+        """Ends the file here and gives its descriptor, to be closed by the caller. QUOIT_E_BUSY while it is in use."""
+        self._check("detach")
+        release = Release(self._resource)
+        release.ask()
+        return await release.fd()
 
     async def aclose(self) -> None:
         """Closes the file, and waits until it is. Errors: that of close(2)."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 from .. import const
 from ..batch import Event
 from ..errors import OPCODES, Error, event_error
-from .resource import Resource, wake
+from .resource import Release, Resource, wake
 
 if TYPE_CHECKING:
     from .host import Host
@@ -24,7 +24,7 @@ class Intake(Resource, Generic[T]):
     comes meanwhile stays below. What the library had before it heard of that is taken in all the same.
     """
 
-    __slots__ = ("armed", "error", "most", "pausing", "takers", "waiting", "weight")
+    __slots__ = ("armed", "detaching", "error", "idle", "most", "pausing", "takers", "waiting", "weight")
 
     opcode: ClassVar[int]
     flags: int = const.OPF_MULTI
@@ -39,7 +39,9 @@ class Intake(Resource, Generic[T]):
         self.weight = 0
         self.takers: deque[asyncio.Future[None]] = deque()
         self.error: Error | None = None
-        self.armed = self.pausing = False
+        # Woken when the op has ended.
+        self.idle: asyncio.Future[None] | None = None
+        self.armed = self.pausing = self.detaching = False
 
     # What a kind of object adds.
 
@@ -73,6 +75,7 @@ class Intake(Resource, Generic[T]):
         more = event[1] & const.EVF_MORE
         if not more:
             self.armed = False
+            wake(self.idle)
         fine = self.came(event)
         if more or self.ending:
             return
@@ -84,7 +87,9 @@ class Intake(Resource, Generic[T]):
 
     def went_on(self) -> None:
         """Asks for more when half of what waited was taken."""
-        if not self.armed and not self.ending and self.error is None and self.weight <= self.most // 2:
+        if self.armed or self.ending or self.detaching or self.error is not None:
+            return
+        if self.weight <= self.most // 2:
             self.arm()
 
     # The queue.
@@ -120,6 +125,27 @@ class Intake(Resource, Generic[T]):
         self.went_on()
         return item
 
+    async def detach(self) -> int:
+        """Ends it without its descriptor, which is given; what waits can still be taken. Failing, it goes on."""
+        self.refuse()
+        if self.detaching:
+            raise Error(const.E_BUSY, "detach")
+        self.detaching = True
+        try:
+            while self.armed and not self.ending:
+                if not self.pausing:
+                    self.pausing = True
+                    self.host.worker.cancel(self.handle, self.opcode)
+                self.idle = self.host.loop.create_future()
+                await self.idle
+            self.refuse()
+            release = Release(self)
+            release.ask()
+            return await release.fd()
+        finally:
+            self.detaching = False
+            self.went_on()
+
     def wake_all(self) -> None:
         while self.takers:
             wake(self.takers.popleft())
@@ -142,4 +168,5 @@ class Intake(Resource, Generic[T]):
 
     def gone(self) -> None:
         super().gone()
+        wake(self.idle)
         self.wake_all()

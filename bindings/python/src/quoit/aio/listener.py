@@ -11,11 +11,13 @@ from ..batch import Event
 from ..errors import event_error
 from ..runtime import fill
 from ..streams import Stream as Plain
+from .descriptors import FdInlet
 from .host import Host, current
+from .inlet import Inlet, Tell
 from .intake import Intake
 from .options import SocketOptions
 from .resource import Series
-from .streams import Inlet, Stream, Tell
+from .streams import Stream
 from .tasks import spawn
 
 # Streams that may wait to be taken by the program before the listener leaves further ones to the kernel's queue.
@@ -25,15 +27,16 @@ WAITING_MAX = 64
 class _Door(Intake[Inlet], Tell):
     """What the worker tells of a listener."""
 
-    __slots__ = ("port",)
+    __slots__ = ("flags", "inlet", "port")
 
     shown = "Listener"
     opcode = const.OP_ACCEPT
-    flags = const.OPF_MULTI | const.OPF_AUTO_RECV
 
-    def __init__(self, host: Host, handle: int, port: int) -> None:
+    def __init__(self, host: Host, handle: int, port: int, descriptors: bool) -> None:
         super().__init__(host, handle, WAITING_MAX)
         self.port = port
+        self.flags = const.OPF_MULTI | (0 if descriptors else const.OPF_AUTO_RECV)
+        self.inlet = FdInlet if descriptors else Inlet
         self.arm()
 
     def came(self, event: Event) -> bool:
@@ -43,7 +46,7 @@ class _Door(Intake[Inlet], Tell):
         return True
 
     def on_open(self, stream: Plain) -> None:
-        inlet = Inlet(self.host, stream)
+        inlet = self.inlet(self.host, stream)
         if self.ending:
             inlet.drop()
         else:
@@ -111,6 +114,13 @@ class Listener(SocketOptions[_Door], Series[_Door, Stream]):
             if tasks:
                 await asyncio.wait(tasks)
 
+    async def detach(self) -> int:
+        """Ends the listener here and gives its descriptor, which goes on listening, to be closed by the caller.
+
+        What was accepted before can still be taken, then `accept` ends. Errors: quoit.Error; then it goes on.
+        """
+        return await self._resource.detach()
+
     def close(self) -> None:
         """Accepts no more, and drops what nobody took; the streams that were taken stay. Twice is nothing."""
         super().close()
@@ -120,11 +130,15 @@ class Listener(SocketOptions[_Door], Series[_Door, Stream]):
         await super().aclose()
 
 
-async def listen(address: str, *, backlog: int = 0, flags: int = 0, host: Host | None = None) -> Listener:
+async def listen(
+    address: str, *, backlog: int = 0, flags: int = 0, streams_max: int = 0, skew_percent: int = 0,
+    descriptors: bool = False, host: Host | None = None,
+) -> Listener:  # fmt: skip
     """Listens at "127.0.0.1:80", "[::1]:80" or "unix:/path"; port 0 takes a free one.
 
-    backlog: connections that wait in the kernel, 0 for 1024; flags: quoit.LISTEN_*. Errors: quoit.Error with the errno
-    of bind(2) or listen(2).
+    backlog: connections that wait in the kernel, 0 for 1024; flags: quoit.LISTEN_*; streams_max and skew_percent: as
+    for quoit.Worker.listen; descriptors: its streams, of a Unix socket, are for `recv_fds`. Errors: quoit.Error with
+    the errno of bind(2) or listen(2).
     """
     host = host or current()
     host.check("listen")
@@ -135,9 +149,10 @@ async def listen(address: str, *, backlog: int = 0, flags: int = 0, host: Host |
         if event[4] < 0:
             making.tell(event_error(event[0], event[4], event[7], event[9]))
         else:
-            making.made(_Door(host, event[9], event[7]))
+            making.made(_Door(host, event[9], event[7], descriptors))
 
     at = worker.hold_struct(addresses.parse(address))
-    options = worker.hold_struct(fill("quoit_listen_options", flags=flags))
+    chosen = fill("quoit_listen_options", flags=flags, streams_max=streams_max, skew_percent=skew_percent)
+    options = worker.hold_struct(chosen)
     worker.op(const.OP_LISTEN, 0, 0, worker.expect(listening), at, addresses.SIZE, backlog, 0, options)
     return Listener(await making.take())

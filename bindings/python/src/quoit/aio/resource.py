@@ -2,13 +2,15 @@
 """The two sides of an open object: the Resource that the worker tells of it, and what the program holds of that."""
 
 import asyncio
+import os
 import warnings
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from .. import const
-from ..errors import Error
+from ..batch import Event
+from ..errors import Error, event_error
 
 if TYPE_CHECKING:
     from .host import Host
@@ -149,6 +151,54 @@ class Making(Reply, Generic[R]):
                 cancel()
             raise
         return resource
+
+
+class Release(Generic[R]):
+    """A detach: what the program has ends, and its descriptor comes back."""
+
+    __slots__ = ("_given_up", "_reply", "_resource")
+
+    def __init__(self, resource: R) -> None:
+        self._resource = resource
+        self._reply = Reply(resource.host.loop)
+        self._given_up = False
+
+    def refuse(self) -> None:
+        """Raises that it cannot be now, or not any more."""
+        raise Error(const.E_CLOSED if self._resource.ending else const.E_BUSY, "detach")
+
+    def ask(self) -> None:
+        """Queues the op, which no other of the object may be in flight with."""
+        worker = self._resource.host.worker
+        if worker.flags & const.BATCH_DRAINED:
+            self.told(Error(const.E_CLOSED, "detach"))
+            return
+
+        def detached(event: Event) -> None:
+            failed = event[4] < 0
+            self.told(event_error(event[0], event[4], event[7]) if failed else event[9])
+
+        worker.op(const.OP_DETACH, 0, self._resource.handle, worker.expect(detached))
+
+    def told(self, outcome: int | Error) -> None:
+        if isinstance(outcome, Error):
+            self._reply.tell(outcome)
+            return
+        self._resource.gone()
+        if self._given_up:
+            os.close(outcome)
+        self._reply.tell((outcome,))
+
+    async def fd(self) -> int:
+        """The descriptor. Cancelled, it is closed when it comes."""
+        try:
+            fd: int = (await self._reply.wait())[0]
+        except asyncio.CancelledError:
+            self._given_up = True
+            if isinstance(self._reply.outcome, tuple):
+                os.close(self._reply.outcome[0])
+            raise
+        return fd
 
 
 class Held(Generic[R]):

@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Streams that are awaited. What came waits in a buffer, so a receive that is cancelled takes nothing."""
 
-import asyncio
 from typing import Self
 
 from .. import const
 from ..batch import Buffer
 from ..errors import Error
-from ..streams import Handler, Lent
-from ..streams import Stream as Plain
-from .debt import Debt
+from .descriptors import FD_REFUSED, Credentials, Detached, FdInlet, Opening, Parcel
 from .host import Host, current
+from .inlet import Inlet
 from .options import SocketOptions
-from .resource import Held, Resource, wake
+from .resource import Held
 
-# Received bytes above which a stream that nobody reads is paused, and below which it goes on.
-PAUSE_ABOVE = 256 * 1024
-RESUME_BELOW = 64 * 1024
 # Sends from this size on are not copied.
 BORROW_FROM = 32 * 1024
 
@@ -31,85 +26,6 @@ class Incomplete(EOFError):
 
 class TooLong(ValueError):
     """The separator is not within the bytes that were allowed; they can still be received."""
-
-
-class Inlet(Resource):
-    """What the worker tells of a stream."""
-
-    __slots__ = ("buffer", "debt", "eof", "error", "paused", "plain", "reader", "send_error", "sent",
-                 "wanted")  # fmt: skip
-
-    shown = "Stream"
-
-    def __init__(self, host: Host, plain: Plain) -> None:
-        super().__init__(host, plain.handle)
-        self.plain = plain
-        plain.state = self
-        self.buffer = bytearray()
-        self.eof = self.paused = False
-        # What ended it, and why sending failed.
-        self.error: Error | None = None
-        self.send_error: Error | None = None
-        # How many bytes the reader waits for at once.
-        self.wanted = 0
-        self.debt = Debt(host.loop)
-        self.sent = 0
-        self.reader: asyncio.Future[None] | None = None
-
-    def got(self, data: Lent) -> None:
-        self.buffer += data.view
-        if len(self.buffer) > max(PAUSE_ABOVE, self.wanted) and not self.paused:
-            self.paused = True
-            self.plain.pause()
-        wake(self.reader)
-
-    def took(self) -> None:
-        """There is room again."""
-        if self.paused and len(self.buffer) <= max(RESUME_BELOW, self.wanted - 1) and not self.ending:
-            self.paused = False
-            self.plain.resume()
-
-    def ended(self, error: Error | None) -> None:
-        self.error = error
-        self.gone()
-        wake(self.reader)
-        self.debt.wake()
-
-    def close(self) -> None:
-        if not self.ending:
-            self.ending = True
-            self.plain.close()
-            wake(self.reader)
-            self.debt.wake()
-
-    def drop(self) -> None:
-        self.ending = True
-        if not self.closed and not self.host.worker.finished:
-            self.plain.abort()
-
-    def told(self, size: int, outcome: int | Error) -> None:
-        """How a queued send ended."""
-        if isinstance(outcome, Error):
-            self.sent += outcome.done
-            self.send_error = self.send_error or outcome
-            self.debt.wake()
-        else:
-            self.sent += outcome
-        self.debt.paid(size)
-
-
-class Tell(Handler):
-    """Passes what a worker tells of streams on to their inlets."""
-
-    def on_lent(self, stream: Plain, data: Lent) -> None:
-        stream.state.got(data)
-
-    def on_eof(self, stream: Plain) -> None:
-        stream.state.eof = True
-        wake(stream.state.reader)
-
-    def on_close(self, stream: Plain, error: Error | None) -> None:
-        stream.state.ended(error)
 
 
 class Stream(SocketOptions[Inlet], Held[Inlet]):
@@ -180,6 +96,32 @@ class Stream(SocketOptions[Inlet], Held[Inlet]):
         if inlet.ending and not inlet.error:
             raise Error(const.E_CLOSED, operation)
 
+    async def recv_fds(self, max_bytes: int = 65536) -> Parcel:
+        """What `recv` gives, and the descriptors that came with these bytes, which are the caller's to close.
+
+        For a Unix stream that was made with descriptors=True, else TypeError. A descriptor comes no later than the
+        first byte that it was sent with; the bytes just before that may be in the same parcel, as the kernel does not
+        part them: read what goes before with `recv_exactly`. Other receives leave descriptors for this one, and close
+        those of which they took the last byte that they can belong to.
+        """
+        inlet = self._resource
+        if not isinstance(inlet, FdInlet):
+            raise TypeError("recv_fds is for streams that were made with descriptors=True")
+        if max_bytes < 1:
+            raise ValueError("max_bytes must be at least 1")
+        await self._until(1, "recv_fds")
+        fds, truncated, most = inlet.first(max_bytes)
+        return Parcel(self._take(most), fds, truncated)
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """Who made the peer's end of a Unix stream with descriptors=True; None until bytes have come.
+
+        The system tells it: the process and user that connected, or that listened.
+        """
+        inlet = self._resource
+        return inlet.credentials if isinstance(inlet, FdInlet) else None
+
     def _take(self, most: int) -> bytes:
         inlet = self._resource
         buffer = inlet.buffer
@@ -189,6 +131,8 @@ class Stream(SocketOptions[Inlet], Held[Inlet]):
         else:
             data = bytes(memoryview(buffer)[:most])
             del buffer[:most]
+        if inlet.counts:
+            inlet.passed(len(data))
         if inlet.paused:
             inlet.took()
         return data
@@ -244,17 +188,46 @@ class Stream(SocketOptions[Inlet], Held[Inlet]):
 
         def told(outcome: int | Error) -> None:
             inlet.debt.owe(size)  # `told` takes it off, and this send has no part in the back-pressure of `send`
-            cancelled = isinstance(outcome, Error) and outcome.kind == const.CLASS_CANCELLED
-            if cancelled:
-                assert isinstance(outcome, Error)
-                inlet.told(size, outcome.done)
-            else:
-                inlet.told(size, outcome)
+            self._left(size, outcome)
             reply.tell(outcome)
 
         token = inlet.plain.send(data, told, borrow=size >= BORROW_FROM)
         worker, handle = inlet.host.worker, inlet.plain.handle
         await reply.settle(lambda: worker.cancel(handle, const.OP_SEND, token))
+
+    async def send_fd(self, data: Buffer, fd: int) -> None:
+        """Sends a descriptor with data, at least one byte of it, over a Unix stream; both are the caller's still.
+
+        Cancelled, it has left if the CancelledError's attribute `sent` is more than 0. Errors: ValueError without data;
+        EOPNOTSUPP if it is no Unix stream, EBADF for the descriptor, ETOOMANYREFS when too many are on their way.
+        """
+        whole = bytes(data)
+        if not whole:
+            raise ValueError("a descriptor is sent with at least one byte of data")
+        inlet = self._resource
+        self._check_send("send_fd")
+        await inlet.debt.room(lambda: self._check_send("send_fd"))
+        reply = inlet.host.reply()
+        worker, handle = inlet.host.worker, inlet.handle
+
+        def told(outcome: int | Error) -> None:
+            if isinstance(outcome, Error) and not outcome.done and outcome.errno in FD_REFUSED:
+                inlet.debt.paid(len(whole))  # it alone did not leave: the stream is as it was
+            else:
+                self._left(len(whole), outcome)
+            reply.tell(outcome)
+
+        inlet.debt.owe(len(whole))
+        token = worker.expect_count(told, None)
+        worker.op(const.OP_SEND_FD, 0, handle, token, worker.hold(whole), len(whole), 0, fd)
+        await reply.settle(lambda: worker.cancel(handle, const.OP_SEND_FD, token))
+
+    def _left(self, size: int, outcome: int | Error) -> None:
+        """How a send ended that could be cancelled: that is no failure of the stream."""
+        if isinstance(outcome, Error) and outcome.kind == const.CLASS_CANCELLED:
+            self._resource.told(size, outcome.done)
+        else:
+            self._resource.told(size, outcome)
 
     async def flush(self) -> None:
         """Waits until all that `send` queued has left. Errors: that of a send that failed."""
@@ -268,14 +241,18 @@ class Stream(SocketOptions[Inlet], Held[Inlet]):
     async def send_eof(self) -> None:
         """Tells the peer that no more is sent, after what is queued has left; receiving goes on."""
         self._check_send("send_eof")
-        await self._ordered(const.OP_SHUTDOWN)
+        await self._ordered(const.OP_SHUTDOWN, const.SHUTDOWN_SEND)
 
-    async def _ordered(self, opcode: int) -> None:
+    async def stop_recv(self) -> None:
+        """The other half: takes no more from the peer. What came before can be received, then the end."""
+        self._check("stop_recv")
+        await self._ordered(const.OP_SHUTDOWN, const.SHUTDOWN_RECV)
+
+    async def _ordered(self, opcode: int, arg: int = 0) -> None:
         """An op that ends after the sends before it: an empty send, or the shutdown."""
         inlet = self._resource
         reply = inlet.host.reply()
         worker = inlet.host.worker
-        arg = const.SHUTDOWN_SEND if opcode == const.OP_SHUTDOWN else 0
 
         def told(outcome: int | Error) -> None:
             reply.tell(outcome if isinstance(outcome, Error) else True)
@@ -314,6 +291,23 @@ class Stream(SocketOptions[Inlet], Held[Inlet]):
         """Ends the stream at once; what is queued is dropped."""
         self._resource.drop()
 
+    async def detach(self) -> Detached:
+        """Ends the stream here and gives its descriptor, connected, blocking and close-on-exec; the caller closes it.
+
+        With it the bytes that were received and that nobody took. Waits first until all that was sent has left.
+        Cancelled once it has begun, the descriptor is closed. Errors: QUOIT_E_BUSY while another task receives or
+        sends, or when descriptors wait to be received: the stream goes on.
+        """
+        inlet = self._resource
+        self._check("detach")
+        await self.flush()
+        if inlet.reader is not None:
+            raise Error(const.E_BUSY, "detach")
+        fd = await inlet.detach()
+        unread = bytes(inlet.buffer)
+        inlet.buffer.clear()
+        return Detached(fd, unread)
+
     async def aclose(self) -> None:
         """Closes and waits for the end: all sent, and the peer's end seen or awaited for the worker's close timeout.
 
@@ -322,27 +316,20 @@ class Stream(SocketOptions[Inlet], Held[Inlet]):
         await super().aclose()
 
 
-class _Connecting(Tell):
-    """A connect that one task waits for."""
-
-    def __init__(self, host: Host) -> None:
-        self.host = host
-        self.making = host.making(Inlet)
-
-    def on_open(self, stream: Plain) -> None:
-        self.making.made(Inlet(self.host, stream))
-
-
 async def connect(
-    address: str, *, local: str | None = None, flags: int = 0, timeout: float = 0, host: Host | None = None
-) -> Stream:
+    address: str, *, local: str | None = None, flags: int = 0, timeout: float = 0, descriptors: bool = False,
+    host: Host | None = None,
+) -> Stream:  # fmt: skip
     """Connects to "127.0.0.1:80", "[::1]:80" or "unix:/path". The stream is the caller's to close.
 
-    local: the address to connect from; flags: quoit.CONNECT_*; timeout: seconds, 0 none. Cancelled, a connection that
-    was made meanwhile is dropped. Errors: quoit.Error with the errno of connect(2), ETIMEDOUT for the timeout.
+    local: the address to connect from; flags: quoit.CONNECT_*; timeout: seconds, 0 none; descriptors: of a Unix
+    stream, `recv_fds` is wanted. Cancelled, a connection that was made meanwhile is dropped. Errors: quoit.Error with
+    the errno of connect(2), ETIMEDOUT for the timeout.
     """
     host = host or current()
     host.check("connect")
-    handler = _Connecting(host)
-    asked = host.worker.connect(address, handler, handler.making.tell, local=local, flags=flags, timeout=timeout)
-    return Stream(await handler.making.take(asked.cancel))
+    opening = Opening(host, descriptors)
+    asked = host.worker.connect(
+        address, opening, opening.making.tell, local=local, flags=flags, timeout=timeout, receive=not descriptors
+    )
+    return Stream(await opening.making.take(asked.cancel))
