@@ -3,6 +3,7 @@
 
 import itertools
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -54,6 +55,22 @@ def test_more_ops_than_the_array_holds(runtime: quoit.Runtime) -> None:
         stats = worker.stats()
         assert stats["ops"] == 1000
         assert stats["crossings"] == 249 + stats["ticks"]
+
+
+def test_what_an_op_points_at_outlives_a_full_array(runtime: quoit.Runtime) -> None:
+    """It is held before its op is queued, which may first have to submit those that fill the array."""
+    with runtime.worker(ops_max=4) as worker:
+        for _ in range(worker.ops_max):
+            worker.op(quoit.OP_NOP, quoit.OPF_QUIET)
+        where = address.parse("127.0.0.1:0")
+        watched = weakref.ref(where)
+        at = worker.hold_struct(where)
+        del where
+        worker.op(quoit.OP_LISTEN, 0, 0, 7, at, address.SIZE)
+        assert watched() is not None
+        (event,) = answers(worker)
+        assert event[:5] == (quoit.OP_LISTEN, 0, 0, 7, 0)
+        assert watched() is None
 
 
 @pytest.mark.parametrize("events_max", [1, 0])

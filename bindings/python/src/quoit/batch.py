@@ -207,7 +207,9 @@ class BatchWorker:
             raise Error(const.E_THREAD, "op")
         nops = self._nops
         if nops >= self.ops_max:
+            held = self._held.copy()
             self.submit()
+            self._held += held  # what this op points at is among it
             nops = 0
         _pack(self._ops, nops * SIZE, opcode, flags, target, user_data, addr, len, arg, offset, arg2, timeout_ns)
         self._nops = nops + 1
