@@ -58,6 +58,10 @@ mypy_tools() {
         tools/results.py tools/test/*.py tests/headers/*.py
 }
 
+mypy_torture() {
+    (cd tests/torture/python && "../../../$bin/mypy" --strict --cache-dir=/dev/null torture.py)
+}
+
 go_format() {
     test -z "$(files '*.go' | xargs gofmt -l | tee /dev/stderr)"
 }
@@ -102,6 +106,7 @@ check clang-tidy clang-tidy tidy
 check ruff "$bin/ruff" ruff_check
 check mypy-binding "$bin/mypy" mypy_binding
 check mypy-tools "$bin/mypy" mypy_tools
+check mypy-torture "$bin/mypy" mypy_torture
 check gofmt gofmt go_format
 check go-vet go go_vet
 check staticcheck staticcheck go_static

@@ -99,7 +99,7 @@ def matrix() -> Iterator[Suite]:
 
 
 def torture() -> Iterator[Suite]:
-    yield Suite("torture", "c", [[PYTHON, "tools/torture/run.py", "--short"]], timeout=400)
+    yield Suite("torture", "all", [[PYTHON, "tools/torture/run.py", "--short"]], timeout=400)
 
 
 def churn() -> Iterator[Suite]:

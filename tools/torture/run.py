@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Random cancels, deadlines, closes, aborts, ends and resets against ops in flight, with an account of every byte.
 
-Each row is one driver: what the cuts met (before, during or after their op's doing), bytes lost, doubled and wrong,
-and what was left over. A seed repeats a run.
+Each row is one language on one driver: what the cuts met (before, during or after their op's doing), bytes and
+datagrams lost, doubled and wrong, and what was left over. A seed repeats a run's choices.
 
-Examples: ./dev torture    ./dev torture --count 40000 --driver epoll --seed 7
+Examples: ./dev torture    ./dev torture --language c --count 40000 --driver epoll --seed 7
 """
 
 import argparse
@@ -21,19 +21,27 @@ sys.path[:0] = [str(ROOT / "tools")]
 
 from results import BUILD, Result  # noqa: E402
 
+LANGUAGES = ("c", "python")
 DRIVERS = ("uring-defer", "uring-coop", "uring-plain", "epoll")
 OUTCOMES = ("before", "during", "after")
 LEFT = ("lost", "doubled", "wrong", "fds_left", "buffers_left", "objects_left", "ops_left")
 LEAST_SHARE = 0.05
-SHORT = 20_000  # interleavings of each driver in ./dev test
+# Interleavings of each language, all drivers together: of a whole run, and of that in ./dev test.
+WHOLE = {"c": 1_000_000, "python": 100_000}
+SHORT = {"c": 80_000, "python": 5_000}
 SECONDS = 3000
 
 
-def run_c(driver: str, count: int, seed: int, progress: bool) -> dict[str, Any]:
-    program = Path(os.environ.get("QUOIT_BUILD", BUILD / "dev")) / "quoit-torture"
-    command = [str(program), "--driver", driver, "--count", str(count), "--seed", str(seed)]
+def program_of(language: str) -> list[str]:
+    if language == "c":
+        return [str(Path(os.environ.get("QUOIT_BUILD", BUILD / "dev")) / "quoit-torture")]
+    return [sys.executable, str(ROOT / "tests/torture/python/torture.py")]
+
+
+def run(language: str, driver: str, count: int, seed: int, progress: bool) -> dict[str, Any]:
+    command = [*program_of(language), "--driver", driver, "--count", str(count), "--seed", str(seed)]
     command += ["--progress"] if progress else []
-    row: dict[str, Any] = {"language": "c", "driver": driver, "seed": seed, "count": count}
+    row: dict[str, Any] = {"language": language, "driver": driver, "seed": seed, "count": count}
     try:
         done = subprocess.run(
             command,
@@ -85,22 +93,33 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join("  ".join(str(v).ljust(w) for v, w in zip(line, widths, strict=True)).rstrip() for line in lines)
 
 
+def sums_of(rows: list[dict[str, Any]]) -> dict[str, int]:
+    return {name: sum(row.get(name, 0) for row in rows) for name in ("interleavings", *OUTCOMES, *LEFT)}
+
+
+def by_language(rows: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    languages = dict.fromkeys(row["language"] for row in rows)
+    return {name: sums_of([row for row in rows if row["language"] == name]) for name in languages}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="./dev torture", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--count", type=int, default=1_000_000, help="interleavings of C, all drivers together (1000000)"
+        "--count", type=int, help="interleavings of each language, all drivers together (C 1000000, else 100000)"
     )
+    parser.add_argument("--language", action="append", choices=LANGUAGES, help="only this one")
     parser.add_argument("--driver", action="append", choices=DRIVERS, help="only this one")
     parser.add_argument("--seed", type=int, default=1, help="repeats a run (1)")
-    parser.add_argument("--short", action="store_true", help=f"{SHORT} on each driver, nothing is written")
+    parser.add_argument("--short", action="store_true", help="some thousands of each, nothing is written")
     options = parser.parse_args()
-    drivers = options.driver or list(DRIVERS)
-    each = SHORT if options.short else -(-options.count // len(drivers))
+    languages, drivers = options.language or list(LANGUAGES), options.driver or list(DRIVERS)
+    counts = {name: options.count or (SHORT if options.short else WHOLE)[name] for name in languages}
     result = Result("./dev torture " + " ".join(sys.argv[1:]))
-    with ThreadPoolExecutor(max(1, min(os.cpu_count() or 1, len(drivers)))) as pool:
-        rows = list(pool.map(lambda driver: run_c(driver, each, options.seed, not options.short), drivers))
+    jobs = [(name, driver, -(-counts[name] // len(drivers))) for name in languages for driver in drivers]
+    with ThreadPoolExecutor(max(1, min(os.cpu_count() or 1, len(jobs)))) as pool:
+        rows = list(pool.map(lambda job: run(*job, options.seed, not options.short), jobs))
     for row in rows:
         row["fault"] = fault_of(row)
         row["rc"] = row["rc"] or int(row["fault"] != "")
@@ -109,8 +128,7 @@ def main() -> int:
     for row in failed:
         print(f"torture: {row['language']} on {row['driver']} with seed {row['seed']}: {row['fault']}", file=sys.stderr)
     if not options.short:
-        sums = {name: sum(row.get(name, 0) for row in rows) for name in ("interleavings", *OUTCOMES, *LEFT)}
-        result.write("torture.json", seed=options.seed, **sums, rows=rows)
+        result.write("torture.json", seed=options.seed, **sums_of(rows), languages=by_language(rows), rows=rows)
     print(f"torture: {len(rows) - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0
 
