@@ -6,6 +6,19 @@ use crate::handle::Handle;
 use crate::ops::op;
 use quoit_sys as sys;
 
+/// Switches, each a bit of `flags`.
+macro_rules! flags {
+    ($options:ident $($(#[$doc:meta])* $name:ident => $flag:ident)*) => {
+        impl $options {
+            $($(#[$doc])*
+            pub fn $name(mut self) -> Self {
+                self.flags |= sys::$flag;
+                self
+            })*
+        }
+    };
+}
+
 /// Options of a listener.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ListenOptions {
@@ -13,6 +26,22 @@ pub struct ListenOptions {
     flags: u32,
     streams_max: u32,
     skew_percent: u32,
+}
+
+flags! { ListenOptions
+    /// Several sockets share the port: one listener per worker.
+    reuse_port => QUOIT_LISTEN_REUSEPORT
+    /// IPv6 only; else a listener on `[::]` takes IPv4 too.
+    v6_only => QUOIT_LISTEN_V6ONLY
+    /// Leave Nagle's algorithm on for accepted streams.
+    delay => QUOIT_LISTEN_DELAY
+    /// Remove an old Unix socket file at this path first.
+    unlink => QUOIT_LISTEN_UNLINK
+    /// Also an address that no interface has yet.
+    freebind => QUOIT_LISTEN_FREEBIND
+    /// Accept a TCP connection when its first bytes are there, or after about a second; `TcpListener::set_defer_accept` sets
+    /// another time.
+    defer_accept => QUOIT_LISTEN_DEFER_ACCEPT
 }
 
 impl ListenOptions {
@@ -24,43 +53,6 @@ impl ListenOptions {
     /// How many connections may wait to be accepted.
     pub fn backlog(mut self, connections: u32) -> Self {
         self.backlog = connections;
-        self
-    }
-
-    /// Several sockets share the port: one listener per worker.
-    pub fn reuse_port(mut self) -> Self {
-        self.flags |= sys::QUOIT_LISTEN_REUSEPORT;
-        self
-    }
-
-    /// IPv6 only; else a listener on `[::]` takes IPv4 too.
-    pub fn v6_only(mut self) -> Self {
-        self.flags |= sys::QUOIT_LISTEN_V6ONLY;
-        self
-    }
-
-    /// Leave Nagle's algorithm on for accepted streams.
-    pub fn delay(mut self) -> Self {
-        self.flags |= sys::QUOIT_LISTEN_DELAY;
-        self
-    }
-
-    /// Remove an old Unix socket file at this path first.
-    pub fn unlink(mut self) -> Self {
-        self.flags |= sys::QUOIT_LISTEN_UNLINK;
-        self
-    }
-
-    /// Also an address that no interface has yet.
-    pub fn freebind(mut self) -> Self {
-        self.flags |= sys::QUOIT_LISTEN_FREEBIND;
-        self
-    }
-
-    /// Accept a TCP connection when its first bytes are there, or after about a second; `TcpListener::set_defer_accept` sets
-    /// another time.
-    pub fn defer_accept(mut self) -> Self {
-        self.flags |= sys::QUOIT_LISTEN_DEFER_ACCEPT;
         self
     }
 
@@ -96,47 +88,26 @@ pub struct BindOptions {
     pub(crate) receive_max: u32,
 }
 
+flags! { BindOptions
+    /// Several sockets share the port: one per worker.
+    reuse_port => QUOIT_BIND_REUSEPORT
+    /// IPv6 only; else a socket on `[::]` takes IPv4 too.
+    v6_only => QUOIT_BIND_V6ONLY
+    /// It may send to broadcast addresses.
+    broadcast => QUOIT_BIND_BROADCAST
+    /// Remove an old Unix socket file at this path first.
+    unlink => QUOIT_BIND_UNLINK
+    /// Each datagram tells where it was sent to and by which interface it came.
+    packet_info => QUOIT_BIND_PKTINFO
+    /// The kernel may join datagrams of one peer, which then come as one with a
+    /// [segment size](crate::net::Datagram::segment_size).
+    join_segments => QUOIT_BIND_GRO
+}
+
 impl BindOptions {
     /// All defaults: not connected.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Several sockets share the port: one per worker.
-    pub fn reuse_port(mut self) -> Self {
-        self.flags |= sys::QUOIT_BIND_REUSEPORT;
-        self
-    }
-
-    /// IPv6 only; else a socket on `[::]` takes IPv4 too.
-    pub fn v6_only(mut self) -> Self {
-        self.flags |= sys::QUOIT_BIND_V6ONLY;
-        self
-    }
-
-    /// It may send to broadcast addresses.
-    pub fn broadcast(mut self) -> Self {
-        self.flags |= sys::QUOIT_BIND_BROADCAST;
-        self
-    }
-
-    /// Remove an old Unix socket file at this path first.
-    pub fn unlink(mut self) -> Self {
-        self.flags |= sys::QUOIT_BIND_UNLINK;
-        self
-    }
-
-    /// Each datagram tells where it was sent to and by which interface it came.
-    pub fn packet_info(mut self) -> Self {
-        self.flags |= sys::QUOIT_BIND_PKTINFO;
-        self
-    }
-
-    /// The kernel may join datagrams of one peer, which then come as one with a
-    /// [segment size](crate::net::Datagram::segment_size).
-    pub fn join_segments(mut self) -> Self {
-        self.flags |= sys::QUOIT_BIND_GRO;
-        self
     }
 
     pub(crate) fn has_packet_info(self) -> bool {
@@ -173,19 +144,7 @@ pub struct OpenOptions {
     pub(crate) mode: u32,
 }
 
-macro_rules! open_flags {
-    ($($(#[$doc:meta])* $name:ident => $flag:ident)*) => {
-        impl OpenOptions {
-            $($(#[$doc])*
-            pub fn $name(mut self) -> Self {
-                self.flags |= sys::$flag;
-                self
-            })*
-        }
-    };
-}
-
-open_flags! {
+flags! { OpenOptions
     /// For reading.
     read => QUOIT_OPEN_READ
     /// For writing.

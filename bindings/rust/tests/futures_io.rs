@@ -3,17 +3,15 @@
 
 mod common;
 
-use common::{on_each_driver, pattern, TempDir};
+use common::{on_each_driver, pattern, run, TempDir};
 use futures_util::io::{copy, AsyncReadExt, AsyncWriteExt};
 use quoit::net::{Stream, TcpListener, TcpStream, UnixListener, UnixStream};
-use quoit::{spawn, time, Error, Result};
-use std::time::Duration;
+use quoit::{spawn, Error, Result};
 
 #[test]
 fn copies_both_ways() {
     on_each_driver(|runtime| {
-        let mut executor = runtime.worker().executor().expect("an executor");
-        let outcome = executor.block_on(time::timeout(Duration::from_secs(60), async {
+        run(runtime.worker(), async {
             // Not more: read_to_end clears all the room that it has whenever it must wait.
             const SIZE: usize = 2 << 20;
             let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -46,8 +44,7 @@ fn copies_both_ways() {
             writing.await??;
             assert_eq!(echo.await??, SIZE as u64);
             Result::Ok(())
-        }));
-        outcome.expect("the executor runs").expect("it ends in time").expect("no error");
+        });
     });
 }
 
@@ -56,8 +53,7 @@ fn unix_sockets_and_shared_streams() {
     let folder = TempDir::new("futures-io");
     on_each_driver(|runtime| {
         let path = folder.0.join(runtime.driver().name());
-        let mut executor = runtime.worker().executor().expect("an executor");
-        let outcome = executor.block_on(time::timeout(Duration::from_secs(60), async {
+        run(runtime.worker(), async {
             let listener = UnixListener::bind(&path).await?;
             let mut near = UnixStream::connect(&path).await?;
             let far: Stream = listener.accept().await?.into();
@@ -70,16 +66,14 @@ fn unix_sockets_and_shared_streams() {
             AsyncWriteExt::write_all(&mut &far, b"ok").await?;
             assert!(near.read_until_len(&mut Vec::new(), 2).await?);
             Result::Ok(())
-        }));
-        outcome.expect("the executor runs").expect("it ends in time").expect("no error");
+        });
     });
 }
 
 #[test]
 fn errors_are_told() {
     on_each_driver(|runtime| {
-        let mut executor = runtime.worker().executor().expect("an executor");
-        let outcome = executor.block_on(time::timeout(Duration::from_secs(60), async {
+        run(runtime.worker(), async {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let mut near = TcpStream::connect(listener.local_addr()?).await?;
             listener.accept().await?.into_inner().abort().await?;
@@ -94,7 +88,6 @@ fn errors_are_told() {
             let name = Error::from(error).name();
             assert!(["ECONNRESET", "EPIPE"].contains(&name), "the error was {name}");
             Result::Ok(())
-        }));
-        outcome.expect("the executor runs").expect("it ends in time").expect("no error");
+        });
     });
 }

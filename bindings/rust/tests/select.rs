@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{on_each_driver, pattern, TempDir};
+use common::{on_each_driver, pattern, run, TempDir};
 use quoit::net::{Listener, Stream};
 use quoit::{rt, time, Addr, Error, Result};
 use std::cell::{Cell, RefCell};
@@ -209,8 +209,7 @@ fn every_byte_over_unix_sockets() {
 #[test]
 fn a_send_that_is_stuck_tells_its_part() {
     on_each_driver(|runtime| {
-        let mut executor = runtime.worker().executor().expect("an executor");
-        let outcome = executor.block_on(time::timeout(Duration::from_secs(60), async {
+        run(runtime.worker(), async {
             const SIZE: usize = 32 << 20;
             let (near, far) = pair(&"127.0.0.1:0".parse()?).await?;
             let bytes = pattern(1, SIZE);
@@ -238,7 +237,6 @@ fn a_send_that_is_stuck_tells_its_part() {
             assert_eq!(back.len(), expected.len());
             assert!(back == expected, "bytes changed");
             tail.await?
-        }));
-        outcome.expect("the executor runs").expect("it ends in time").expect("no error");
+        });
     });
 }

@@ -3,17 +3,15 @@
 
 mod common;
 
-use common::{on_each_driver, pattern, TempDir};
+use common::{on_each_driver, pattern, run, TempDir};
 use quoit::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use quoit::{spawn, time, Result};
-use std::time::Duration;
+use quoit::{spawn, Result};
 use tokio::io::{copy, copy_bidirectional, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
 #[test]
 fn echoes() {
     on_each_driver(|runtime| {
-        let mut executor = runtime.worker().executor().expect("an executor");
-        let outcome = executor.block_on(time::timeout(Duration::from_secs(60), async {
+        run(runtime.worker(), async {
             const SIZE: usize = 8 << 20;
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let addr = listener.local_addr()?;
@@ -37,8 +35,7 @@ fn echoes() {
             writing.await??;
             assert_eq!(echo.await??, SIZE as u64);
             Result::Ok(())
-        }));
-        outcome.expect("the executor runs").expect("it ends in time").expect("no error");
+        });
     });
 }
 
@@ -47,8 +44,7 @@ fn lines_through_a_proxy() {
     let folder = TempDir::new("tokio-io");
     on_each_driver(|runtime| {
         let path = folder.0.join(runtime.driver().name());
-        let mut executor = runtime.worker().executor().expect("an executor");
-        let outcome = executor.block_on(time::timeout(Duration::from_secs(60), async {
+        run(runtime.worker(), async {
             let behind = UnixListener::bind(&path).await?;
             let front = TcpListener::bind("127.0.0.1:0").await?;
             let addr = front.local_addr()?;
@@ -81,7 +77,6 @@ fn lines_through_a_proxy() {
             let (there, back) = proxy.await??;
             assert_eq!(there, back);
             Result::Ok(())
-        }));
-        outcome.expect("the executor runs").expect("it ends in time").expect("no error");
+        });
     });
 }

@@ -26,6 +26,8 @@ mod sends;
 mod stream;
 #[cfg(feature = "tokio-io")]
 mod tokio;
+#[cfg(any(feature = "futures-io", feature = "tokio-io"))]
+mod traits;
 mod typed;
 mod udp;
 mod unix_datagram;
