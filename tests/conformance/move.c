@@ -41,11 +41,12 @@ static void there_and_back(void) {
 /* A receive tells what came and ends; what is queued leaves first, the end of sending in its place. */
 static void after_what_runs(void) {
     struct movers m;
-    static char data[4 << 20];
+    static char data[8 << 20];
     char chunk[4096];
     for (int multi = 0; multi < 2; multi++) {
         movers_open(&m, NULL, NULL);
         struct link link = link_open(&m.a);
+        peer_small_buffers(link.fd, 65536);
         uint64_t recv = op_recv(&m.a, link.stream, multi ? QUOIT_OPF_MULTI : 0, 0);
         pattern_fill(data, 8, 0, sizeof data);
         uint64_t send = op_send(&m.a, link.stream, data, sizeof data,

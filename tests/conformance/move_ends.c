@@ -167,9 +167,10 @@ static void busy(void) {
 /* In its own batch; while it waits for its peer to read; while the letter lies unread; after it was read. */
 static void cancelled(void) {
     struct movers m;
-    static char data[4 << 20];
+    static char data[8 << 20];
     movers_open(&m, NULL, NULL);
     struct link link = link_open(&m.a);
+    peer_small_buffers(link.fd, 65536);
     uint64_t move = op_move(&m.a, link.stream, m.b.handle, 0);
     uint64_t cancel = op_cancel(&m.a, link.stream, QUOIT_OP_MOVE, 0);
     op_must(&m.a, cancel, 1);
@@ -215,9 +216,10 @@ static void cancelled(void) {
 
 static void deadlines(void) {
     struct movers m;
-    static char data[4 << 20];
+    static char data[8 << 20];
     movers_open(&m, NULL, NULL);
     struct link link = link_open(&m.a);
+    peer_small_buffers(link.fd, 65536);
     /* The other does not turn. */
     quoit_op *op = op_new(&m.a, QUOIT_OP_MOVE, link.stream);
     op->arg2 = m.b.handle;

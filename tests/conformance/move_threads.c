@@ -229,7 +229,7 @@ static void run(const quoit_worker_options *options) {
     pthread_barrier_wait(&ready);
     for (uint32_t i = 0; i < CONNECTIONS; i++)
         clients[i] = (struct client){
-            .fd = peer_connect(&echoers[0].addr), .seed = i, .total = test_is_slow() ? 30000 : 200000};
+            .fd = peer_connect(&echoers[0].addr), .seed = i, .total = test_is_slow() ? 100000 : 200000};
     clients_run(clients);
     for (int i = 0; i < 2; i++)
         CHECK_EQ(quoit_stop(echoers[i].pump.handle), QUOIT_OK);

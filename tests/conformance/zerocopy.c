@@ -70,7 +70,7 @@ static void switches_itself_off_where_copies_are_made(void) {
     pump_open(&pump, NULL);
     need_zerocopy(&pump);
     struct link link = link_open(&pump);
-    quoit_stats before = stats_of(&pump), first;
+    quoit_stats before = stats_of(&pump), first = before;
     for (int i = 0; i < SENDS; i++) {
         pattern_fill(data, 1, (uint64_t)i * MIB, MIB);
         uint64_t id = op_send(&pump, link.stream, data, MIB, FLAGS);

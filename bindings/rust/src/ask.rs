@@ -175,6 +175,17 @@ impl Ops {
         });
     }
 
+    /// Gives a stream to another worker of this process, when its receive has ended, what is queued is sent, and all its events
+    /// have been in an earlier batch. There comes an event of kind [`Kind::Moved`](crate::Kind::Moved) with this `user_data_there`; the
+    /// event here tells the new handle too, or why the stream has stayed.
+    pub fn move_to(&self, stream: Handle, worker: Handle, user_data_there: u64, user_data: u64) {
+        self.push(sys::quoit_op {
+            addr: user_data_there,
+            arg2: worker.raw(),
+            ..op(sys::QUOIT_OP_MOVE, stream, user_data)
+        });
+    }
+
     /// Asks all ops of an object to end, or those of one opcode (`quoit_sys::QUOIT_OP_*`, 0 for all).
     pub fn cancel(&self, object: Handle, opcode: u32, user_data: u64) {
         self.push(sys::quoit_op { arg: opcode, ..op(sys::QUOIT_OP_CANCEL, object, user_data) });

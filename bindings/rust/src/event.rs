@@ -36,11 +36,14 @@ pub enum Kind {
     Bind,
     RecvMsg,
     SendMsg,
+    Move,
     Channel,
     ChannelSend,
     ChannelRecv,
     /// A message that another worker or thread posted.
     Message,
+    /// A stream came from another worker ([`Ops::move_to`](crate::Ops::move_to) there): object its handle here, source the one it had.
+    Moved,
     /// The worker drains ([`WorkerHandle::drain`](crate::WorkerHandle::drain)): at first with more to come and the number of
     /// accepted streams as value, at the end with how it went and the number of streams that are cut off.
     Drain,
@@ -75,10 +78,12 @@ impl Kind {
             sys::QUOIT_OP_BIND => Kind::Bind,
             sys::QUOIT_OP_RECVMSG => Kind::RecvMsg,
             sys::QUOIT_OP_SENDMSG => Kind::SendMsg,
+            sys::QUOIT_OP_MOVE => Kind::Move,
             sys::QUOIT_OP_CHANNEL => Kind::Channel,
             sys::QUOIT_OP_CHANNEL_SEND => Kind::ChannelSend,
             sys::QUOIT_OP_CHANNEL_RECV => Kind::ChannelRecv,
             sys::QUOIT_KIND_MESSAGE => Kind::Message,
+            sys::QUOIT_KIND_MOVED => Kind::Moved,
             sys::QUOIT_KIND_DRAIN => Kind::Drain,
             other => Kind::Other(other),
         }
