@@ -12,6 +12,10 @@
 #define HEAD ((WORDS * 4 + 15u) & ~15u)
 #define ROOM_MAX 65536u
 
+#ifndef SCM_PIDFD /* a descriptor of the sender, where an adopted socket was set to get it (SO_PASSPIDFD): nobody asked here */
+#define SCM_PIDFD 4
+#endif
+
 typedef struct qt_recv_fds {
     struct msghdr message;
     struct iovec slice;
@@ -67,16 +71,17 @@ uint32_t qt_fds_take(struct msghdr *message, int32_t *fds, uint32_t most) {
     uint32_t count = 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c != NULL && c->cmsg_len >= sizeof *c;
          c = CMSG_NXTHDR(message, c)) {
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+        if (c->cmsg_level != SOL_SOCKET || (c->cmsg_type != SCM_RIGHTS && c->cmsg_type != SCM_PIDFD))
             continue;
+        bool rights = c->cmsg_type == SCM_RIGHTS;
         for (size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len; at += sizeof(int)) {
             int fd;
             memcpy(&fd, (const uint8_t *)c + at, sizeof fd);
-            if (count < most)
+            if (rights && count < most)
                 fds[count] = fd;
             else
                 close(fd);
-            count++;
+            count += rights;
         }
     }
     return count;

@@ -197,7 +197,8 @@ static void recv_done(qt_req *req, const qt_completion *c) {
     /* A result of nothing is the end of a stream; an empty datagram that there was no memory for is lost, as datagrams may be. */
     if (over)
         request_over(s, brought || packet != NULL ? -EAGAIN : res);
-    else if ((d == NULL || d->sequenced) && !(c->flags & QT_CQ_NONEMPTY))
+    else if (d == NULL &&
+             !(c->flags & QT_CQ_NONEMPTY)) /* one of messages is tried until there is none, or the end */
         qt_silence_begin(s);
     if (over && s->move != NULL)
         qt_send_mark(s);

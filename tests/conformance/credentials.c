@@ -13,6 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifndef SO_PASSPIDFD
+#define SO_PASSPIDFD 76
+#endif
+
 static uint64_t op_set(struct pump *pump, quoit_handle socket, int64_t value) {
     quoit_op *op = op_new(pump, QUOIT_OP_SOCKET_SET, socket);
     op->arg = QUOIT_SOCKET_CREDENTIALS;
@@ -211,43 +215,67 @@ static int open_fds(void) {
     return count;
 }
 
-/* The room for them is no room for descriptors, and these are dropped as ever; adopted ones keep what they were set to. */
+/* The peer's byte with eight descriptors. */
+static void send_with_descriptors(int fd) {
+    int sent[8];
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof sent)];
+    } control = {
+        .align = {.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof sent)}};
+    struct iovec slice = {(char[]){'f'}, 1};
+    struct msghdr message = {
+        .msg_iov = &slice, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    for (int n = 0; n < 8; n++)
+        sent[n] = STDERR_FILENO;
+    memcpy(CMSG_DATA(&control.align), sent, sizeof sent);
+    CHECK_EQ(sendmsg(fd, &message, MSG_NOSIGNAL), 1);
+}
+
+static void switch_option(int fd, int option, int on) {
+    /* Kernels before 6.5 have no SO_PASSPIDFD: then no such descriptor comes, and the rest is the same. */
+    CHECK(setsockopt(fd, SOL_SOCKET, option, &on, sizeof on) == 0 ||
+          (option == SO_PASSPIDFD && errno == ENOPROTOOPT));
+}
+
+/*
+ * The room for them is no room for descriptors: these are dropped as ever, also when another who shares the socket switched the option off
+ * behind our back, and a descriptor of the sender (SO_PASSPIDFD) too. An adopted socket keeps what it was set to.
+ */
 static void descriptors_are_dropped(void) {
     struct pump pump;
-    int on = 1;
     pump_open(&pump, NULL);
-    for (int kind = 0; kind < 2; kind++) {
-        int ends[2], sent[8];
-        CHECK_EQ(socketpair(AF_UNIX, (kind ? SOCK_SEQPACKET : SOCK_DGRAM) | SOCK_CLOEXEC, 0, ends), 0);
-        CHECK_EQ(setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on), 0);
+    for (int kind = 0; kind < 4; kind++) {
+        int ends[2];
+        CHECK_EQ(socketpair(AF_UNIX, (kind % 2 ? SOCK_SEQPACKET : SOCK_DGRAM) | SOCK_CLOEXEC, 0, ends), 0);
+        switch_option(ends[0], SO_PASSCRED, 1);
+        switch_option(ends[0], SO_PASSPIDFD, kind / 2);
         quoit_op *op = op_new(&pump, QUOIT_OP_ADOPT, 0);
         op->offset = ends[0];
         quoit_handle socket = op_must(&pump, op->user_data, 0).value;
         int before = open_fds();
-        for (int i = 0; i < 6; i++) {
-            union {
-                struct cmsghdr align;
-                char bytes[CMSG_SPACE(sizeof sent)];
-            } control = {.align = {.cmsg_level = SOL_SOCKET,
-                                   .cmsg_type = SCM_RIGHTS,
-                                   .cmsg_len = CMSG_LEN(sizeof sent)}};
-            struct iovec slice = {(char[]){'f'}, 1};
-            struct msghdr message = {.msg_iov = &slice,
-                                     .msg_iovlen = 1,
-                                     .msg_control = &control,
-                                     .msg_controllen = sizeof control};
-            for (int n = 0; n < 8; n++)
-                sent[n] = STDERR_FILENO;
-            memcpy(CMSG_DATA(&control.align), sent, sizeof sent);
-            uint64_t recv = op_recvmsg(&pump, socket, i % 2 ? QUOIT_OPF_MULTI : 0, caps[i / 2]);
-            CHECK_EQ(sendmsg(ends[1], &message, MSG_NOSIGNAL), 1);
+        for (int i = 0; i < 12; i++) {
+            uint64_t recv = op_recvmsg(&pump, socket, i % 2 ? QUOIT_OPF_MULTI : 0, caps[i / 2 % 3]);
+            pump_turn_nb(&pump);
+            switch_option(ends[0], SO_PASSCRED, i < 6);
+            send_with_descriptors(ends[1]);
             PUMP_UNTIL(&pump, op_record(&pump, recv)->events == 1);
             quoit_event event = op_record(&pump, recv)->last;
-            check_sender(&pump, &event, sizeof(quoit_addr), getpid());
+            if (i < 6)
+                check_sender(&pump, &event, sizeof(quoit_addr), getpid());
+            else
+                CHECK(!(event.flags & QUOIT_EVF_CREDENTIALS));
             if (i % 2)
                 op_finish(&pump, op_cancel(&pump, socket, 0, 0)), op_must(&pump, recv, -ECANCELED);
         }
         CHECK_EQ(open_fds(), before);
+        send_with_descriptors(ends[1]);
+        quoit_event event = op_must(&pump, op_recv_fd(&pump, socket), 1);
+        CHECK_EQ(event.aux, 8);
+        CHECK_EQ(open_fds(), before + 8);
+        const int32_t *words = (const int32_t *)(uintptr_t)(pump.batch->recv_base + event.value);
+        for (int n = 0; n < 8; n++)
+            close(words[3 + n]);
         close(ends[1]);
         op_must(&pump, op_close(&pump, socket, QUOIT_OPF_ABORT), 0);
     }

@@ -155,4 +155,30 @@ MUTATIONS = (
         "op->offset < option->least || op->offset > option->most",
         "op->offset < option->least && op->offset > option->most",
     ),
+    Mutation(
+        "an empty message ends its connection",
+        CORE + "seqpacket.c",
+        "whole == 0 && control_len == 0",
+        "whole + control_len * 0 == 0",
+    ),
+    Mutation(
+        "a reset overtakes what came before it",
+        CORE + "seqpacket.c",
+        "res == -ECONNRESET && d->sequenced && !d->reset",
+        "false",
+    ),
+    Mutation("a detached socket stays marked", CORE + "seqpacket.c", "if (d->marks)\n", "if (false)\n"),
+    Mutation(
+        "credentials come with the next receive only",
+        CORE + "recv.c",
+        "qt_cancel_request(s->object.worker, s->recv_req); /* its end arms the next */",
+        "(void)s;",
+    ),
+    Mutation(
+        "descriptors that nobody asked for stay open",
+        CORE + "recvmsg.c",
+        "if (local)\n        qt_fds_take",
+        "if (false)\n        qt_fds_take",
+    ),
+    Mutation("the send arena begins with a region", CORE + "scratch.c", "#define HEAD 4096u", "#define HEAD 0u"),
 )
