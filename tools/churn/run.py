@@ -24,8 +24,8 @@ sys.path[:0] = [str(ROOT / "tools")]
 
 from results import BUILD, Result  # noqa: E402
 
-DRIVERS = ("uring", "epoll")
-RAN = {"uring": (2, 3, 4), "epoll": (5,)}  # QUOIT_DRIVER_*
+RAN = {"uring-defer": 2, "uring-coop": 3, "uring-plain": 4, "epoll": 5}  # QUOIT_DRIVER_*
+DRIVERS = tuple(RAN)
 FOLDER = Path(os.environ.get("QUOIT_BUILD", BUILD / "dev"))
 SECONDS = 60  # for the server to become idle again, or for the client's next line
 MIB = 1 << 20
@@ -49,7 +49,7 @@ class Server:
         )
         head = self.line()
         self.port = int(head["port"])
-        if head["driver"] not in RAN[driver]:
+        if head["driver"] != RAN[driver]:
             raise ChurnError(f"driver {head['driver']} ran, not {driver}")
 
     def line(self) -> dict[str, int]:
@@ -192,7 +192,7 @@ def main() -> int:
     for row in rows:
         last = row["idle"][-1] if row["idle"] else {}
         print(
-            f"{row['driver']:6} {row.get('connections', 0)} connections, {options.at_once} at once,"
+            f"{row['driver']:11} {row.get('connections', 0)} connections, {options.at_once} at once,"
             f" {row['kills']} kills; fds {row.get('base', {}).get('fds')} -> {last.get('fds')},"
             f" memory {row.get('rss_grown', 0) / MIB:+.2f} MiB;"
             f" held {row.get('held', 0)}; {row['seconds']} s {row['reason']}",
