@@ -9,6 +9,8 @@
  */
 #include "uring.h"
 
+#include "../sys/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -125,7 +127,8 @@ void qt_uring_host_begin(qt_driver *d) {
 
 /*
  * A timeout kept in the ring makes the descriptor readable at the deadline. One that is too early only costs a turn, so it is
- * moved only to an earlier time. False if it could not be armed.
+ * moved only to an earlier time. It is given as a span: absolute times are the machine's for the kernel (6.18), also
+ * in a time namespace, whose clock_gettime(2) tells others. False if it could not be armed.
  */
 static bool arm_deadline(qt_uring *u, int64_t deadline_ns) {
     if (deadline_ns < 0 || (u->deadline_armed && u->deadline_ns <= deadline_ns))
@@ -133,14 +136,16 @@ static bool arm_deadline(qt_uring *u, int64_t deadline_ns) {
     struct io_uring_sqe *sqe = qt_uring_sqe(u);
     if (sqe == NULL)
         return false;
-    u->deadline = (struct __kernel_timespec){deadline_ns / 1000000000, deadline_ns % 1000000000};
+    int64_t now = qt_now_ns();
+    int64_t span = deadline_ns > now ? deadline_ns - now : 0;
+    u->deadline = (struct __kernel_timespec){span / 1000000000, span % 1000000000};
     if (u->deadline_armed) {
         /* If it has just expired the update fails, and the expiry makes the host turn. */
-        io_uring_prep_timeout_update(sqe, &u->deadline, QT_TAG_DEADLINE, IORING_TIMEOUT_ABS);
+        io_uring_prep_timeout_update(sqe, &u->deadline, QT_TAG_DEADLINE, 0);
         sqe->user_data = QT_TAG_NONE;
         sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
     } else {
-        io_uring_prep_timeout(sqe, &u->deadline, 0, IORING_TIMEOUT_ABS);
+        io_uring_prep_timeout(sqe, &u->deadline, 0, 0);
         sqe->user_data = QT_TAG_DEADLINE;
     }
     u->deadline_armed = true;
