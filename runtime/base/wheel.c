@@ -161,29 +161,55 @@ static int64_t next_tick(const qt_wheel *wheel, int64_t limit) {
     return best;
 }
 
-uint32_t qt_wheel_expire(qt_wheel *wheel, int64_t now_ns) {
+void qt_wheel_collect(qt_wheel *wheel, int64_t now_ns, qt_link *due) {
     int64_t now_tick = now_ns / TICK_NS;
-    qt_link due;
-    qt_list_init(&due);
+    qt_list_init(due);
     while (wheel->tick < now_tick) {
         wheel->tick = wheel->armed ? next_tick(wheel, now_tick) : now_tick;
         for (int level = QT_WHEEL_LEVELS - 1; level >= 0; level--)
             if (((uint64_t)wheel->tick & (((uint64_t)1 << (level * SLOT_BITS)) - 1)) == 0)
-                cascade(wheel, level, &due);
+                cascade(wheel, level, due);
     }
-    sort_due(&due);
-    /* While due, a timer still counts as armed, on a slot that may be empty: unlinking it is harmless. */
+    sort_due(due);
+}
+
+/* While due, a timer still counts as armed, on a slot that may be empty: unlinking it is harmless. */
+void qt_wheel_fire(qt_wheel *wheel, qt_timer *timer) {
+    assert(timer->armed);
+    qt_list_remove(&timer->link);
+    timer->armed = false;
+    wheel->armed--;
+    timer->expired(timer);
+}
+
+uint32_t qt_wheel_expire(qt_wheel *wheel, int64_t now_ns) {
+    qt_link due;
     uint32_t count = 0;
-    while (!qt_list_empty(&due)) {
+    qt_wheel_collect(wheel, now_ns, &due);
+    for (; !qt_list_empty(&due); count++) {
         qt_timer *timer = qt_container(due.next, qt_timer, link);
-        assert(timer->armed && timer->deadline_ns <= now_ns);
-        qt_list_remove(&timer->link);
-        timer->armed = false;
-        wheel->armed--;
-        count++;
-        timer->expired(timer);
+        assert(timer->deadline_ns <= now_ns);
+        qt_wheel_fire(wheel, timer);
     }
     return count;
+}
+
+void qt_wheel_rewind(qt_wheel *wheel, int64_t now_ns) {
+    if (now_ns / TICK_NS >= wheel->tick)
+        return;
+    qt_link all;
+    qt_list_init(&all);
+    for (int level = 0; level < QT_WHEEL_LEVELS; level++) {
+        for (int slot = 0; slot < QT_WHEEL_SLOTS; slot++)
+            qt_list_splice(&all, &wheel->slots[level][slot]);
+        wheel->occupied[level] = 0;
+    }
+    wheel->tick = now_ns / TICK_NS;
+    while (!qt_list_empty(&all)) {
+        qt_timer *timer = qt_container(all.next, qt_timer, link);
+        qt_list_remove(&timer->link);
+        place(wheel, timer);
+    }
 }
 
 int64_t qt_wheel_next_ns(const qt_wheel *wheel) {

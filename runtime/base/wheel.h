@@ -43,6 +43,13 @@ void qt_timer_disarm(qt_wheel *wheel, qt_timer *timer); /* no effect on one that
 /* Expires what is due; `expired` may arm and disarm timers, also those still due. Returns how many expired. */
 uint32_t qt_wheel_expire(qt_wheel *wheel, int64_t now_ns);
 
+/* The two halves of that, for who expires several wheels in one order: what is due, in its order; each then expires. */
+void qt_wheel_collect(qt_wheel *wheel, int64_t now_ns, qt_link *due);
+void qt_wheel_fire(qt_wheel *wheel, qt_timer *timer);
+
+/* Its clock was set back: every timer is placed anew, in the order it had. No effect when it was not. */
+void qt_wheel_rewind(qt_wheel *wheel, int64_t now_ns);
+
 /* When the wheel must be expired next (it may turn out that nothing is due); -1 when no timer is armed. */
 int64_t qt_wheel_next_ns(const qt_wheel *wheel);
 

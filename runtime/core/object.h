@@ -179,7 +179,7 @@ typedef struct qt_timer_object {
     qt_object object;
     qt_timer timer;
     int64_t period_ns;
-    uint64_t expirations;
+    uint32_t clock; /* QUOIT_CLOCK_*, whose wheel it is in */
 } qt_timer_object;
 
 /* A MULTI poll; a one-shot one has no object. */

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Timer objects: one-shot, periodic, re-armed. A period keeps to its grid: it does not drift, and missed beats are counted. */
 #include "../sys/clock.h"
+#include "clocks.h"
 #include "object.h"
 
 #include <errno.h>
 
+static void disarm(qt_timer_object *t) {
+    if (t->timer.armed)
+        qt_timer_disarm(qt_clock_wheel(t->object.worker, t->clock), &t->timer);
+}
+
 void qt_timer_object_free(qt_timer_object *t) {
     qt_worker *w = t->object.worker;
-    qt_timer_disarm(&w->wheel, &t->timer);
+    disarm(t);
     qt_handle_free(w, &t->object);
     qt_slab_free(&w->objects, t);
 }
@@ -25,7 +31,7 @@ static qt_pending *timer_op(qt_timer_object *t) {
 static void end_timer(qt_timer_object *t, qt_pending *p, int64_t result) {
     uint64_t handle = t->object.handle;
     bool closing = t->object.closing;
-    qt_timer_disarm(&t->object.worker->wheel, &t->timer);
+    disarm(t);
     qt_finish(p, result, handle);
     if (!closing)
         qt_timer_object_free(t);
@@ -44,38 +50,42 @@ static void expired(qt_timer *timer) {
         end_timer(t, p, 1);
         return;
     }
-    int64_t missed = (qt_now(w) - timer->deadline_ns) / t->period_ns;
-    int64_t beats = 1 + (missed > 0 ? missed : 0);
+    /* The deadline may be as far in the past as a number goes: unsigned, nothing overflows. */
+    int64_t now = qt_clock_now(w, t->clock);
+    uint64_t period = (uint64_t)t->period_ns;
+    uint64_t late = (uint64_t)now - (uint64_t)timer->deadline_ns;
+    uint64_t beats = late / period + 1;
     int64_t next;
-    if (__builtin_mul_overflow(beats, t->period_ns, &next) ||
-        __builtin_add_overflow(timer->deadline_ns, next, &next))
+    if (__builtin_add_overflow(now - (int64_t)(late % period), t->period_ns, &next))
         next = INT64_MAX;
-    qt_pending_event(p, beats)->value = t->object.handle;
-    qt_timer_arm(&w->wheel, timer, next);
+    qt_pending_event(p, beats > INT64_MAX ? INT64_MAX : (int64_t)beats)->value = t->object.handle;
+    qt_timer_arm(qt_clock_wheel(w, t->clock), timer, next);
 }
 
-/* The op's time on CLOCK_MONOTONIC. */
-static int64_t deadline_of(qt_worker *w, const quoit_op *op) {
-    int64_t from = qt_now(w);
-    int64_t deadline;
-    int64_t span = op->offset;
-    if (op->flags & QUOIT_OPF_ABS) {
-        if (op->arg == QUOIT_CLOCK_MONOTONIC)
-            return op->offset;
-        /* Both clocks are read now: the worker's time is that of the last batch, and the timer would be early by its age. */
-        if (__builtin_sub_overflow(op->offset, qt_clock_ns(op->arg), &span))
-            return INT64_MIN;
-        from = qt_now_ns();
-    }
-    if (__builtin_add_overflow(from, span, &deadline))
-        return span > 0 ? INT64_MAX : INT64_MIN;
-    return deadline;
+/*
+ * Arms it, or re-arms it on whatever clock it was. A time from now on the wall clock is a span, which no setting of the clock
+ * changes: that is the monotonic clock's. 0, or why not; then it stays as it was.
+ */
+static int arm(qt_worker *w, const quoit_op *op, qt_timer_object *t) {
+    bool at = op->flags & QUOIT_OPF_ABS;
+    uint32_t clock = op->arg == QUOIT_CLOCK_WALL && !at ? QUOIT_CLOCK_MONOTONIC : op->arg;
+    int error = clock == QUOIT_CLOCK_MONOTONIC ? 0 : qt_clock_use(w, clock);
+    if (error)
+        return error;
+    disarm(t);
+    t->clock = clock;
+    t->period_ns = (int64_t)op->arg2;
+    qt_timer_arm(qt_clock_wheel(w, clock), &t->timer,
+                 at ? op->offset : qt_after(qt_clock_now(w, clock), (uint64_t)op->offset));
+    return 0;
 }
 
 static void rearm(qt_worker *w, const quoit_op *op, qt_timer_object *t) {
-    t->period_ns = (int64_t)op->arg2;
-    qt_timer_arm(&w->wheel, &t->timer, deadline_of(w, op));
-    qt_succeed(w, op, t->object.handle);
+    int error = arm(w, op, t);
+    if (error)
+        qt_refuse(w, op, error, 0);
+    else
+        qt_succeed(w, op, t->object.handle);
 }
 
 void qt_op_timer(qt_worker *w, const quoit_op *op, qt_object *object) {
@@ -101,15 +111,17 @@ void qt_op_timer(qt_worker *w, const quoit_op *op, qt_object *object) {
         return;
     }
     qt_timer_init(&t->timer, expired);
-    t->period_ns = (int64_t)op->arg2;
-    qt_pending *p = qt_pending_new(w, op, &t->object);
-    if (p == NULL) {
+    error = arm(w, op, t);
+    if (error) {
         qt_timer_object_free(t);
+        qt_refuse(w, op, error, 0);
         return;
     }
-    if (op->flags & QUOIT_OPF_ARMED)
+    qt_pending *p = qt_pending_new(w, op, &t->object);
+    if (p == NULL)
+        qt_timer_object_free(t);
+    else if (op->flags & QUOIT_OPF_ARMED)
         qt_pending_event(p, 0)->value = t->object.handle;
-    qt_timer_arm(&w->wheel, &t->timer, deadline_of(w, op));
 }
 
 void qt_timer_end(qt_pending *p) {

@@ -4,6 +4,7 @@
  * until its time is over: what came back meanwhile (buffers, room to send) is put to use in the same turn.
  */
 #include "../sys/clock.h"
+#include "clocks.h"
 #include "object.h"
 
 #include <errno.h>
@@ -52,7 +53,7 @@ static int64_t wait_ns(qt_worker *w, int64_t until_ns) {
     /* Those that were armed may all be idle: the next in line must have their turn before the worker sleeps. */
     if (starved_can_go_on(w) || !qt_list_empty(&w->channels_ready))
         return 0;
-    int64_t next = qt_wheel_next_ns(&w->wheel);
+    int64_t next = qt_clocks_next_ns(w);
     if (next < 0 && until_ns < 0)
         return -1;
     if (next < 0 || (until_ns >= 0 && until_ns < next))
@@ -115,7 +116,7 @@ static void harvest(qt_worker *w) {
         w->driver->ops->harvest(w->driver, w->batch->events_max - w->batch->nevents);
     open_mailbox(w);
     read_clock(w);
-    qt_wheel_expire(&w->wheel, qt_now(w));
+    qt_clocks_expire(w);
     qt_drain_advance(w);
     tell_channels(w, 1);
 }
@@ -137,14 +138,14 @@ static void deliver(qt_worker *w, bool interrupted) {
     if (w->driver->hosted) {
         atomic_store(&w->sleeping, 1);
         left |= others_ask(w);
-        w->driver->ops->host_end(w->driver, left, qt_wheel_next_ns(&w->wheel));
+        w->driver->ops->host_end(w->driver, left, qt_clocks_next_ns(w));
     }
     left |= w->queue.count > 0 || (!room(w) && w->driver->ops->pending(w->driver));
     w->drained = drained(w);
     add_grease(w);
     batch->flags = (interrupted ? QUOIT_BATCH_INTERRUPTED : 0) | (left ? QUOIT_BATCH_LEFT : 0) |
                    (w->drained ? QUOIT_BATCH_DRAINED : 0);
-    int64_t next = qt_wheel_next_ns(&w->wheel);
+    int64_t next = qt_clocks_next_ns(w);
     batch->next_ns = next < 0 ? -1 : next > qt_now(w) ? next - qt_now(w) : 0;
     qt_loans_begin(w);
     qt_scratch_next(w);

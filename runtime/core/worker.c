@@ -4,6 +4,7 @@
 #include "../sys/clock.h"
 #include "blocking.h"
 #include "channel.h"
+#include "clocks.h"
 #include "object.h"
 #include "status.h"
 
@@ -291,6 +292,7 @@ void qt_worker_free(qt_worker *w, bool forked) {
     }
     if (w->driver != NULL)
         w->driver->ops->destroy(w->driver, forked);
+    qt_clocks_destroy(w);
     close_descriptors(w);
     if (w->leaked)
         return;

@@ -23,6 +23,7 @@ typedef struct qt_worker qt_worker;
 typedef struct qt_object qt_object;
 typedef struct qt_pending qt_pending;
 typedef struct qt_hub qt_hub;
+typedef struct qt_clocks qt_clocks;
 
 /* An accepted op that has not told its last event. */
 struct qt_pending {
@@ -198,6 +199,7 @@ struct qt_worker {
     qt_slab wait_slab;
     qt_blocks blocks;
     qt_wheel wheel;
+    qt_clocks *clocks; /* null until a timer needs the boot or wall clock */
     qt_buffers buffers;
     qt_scratch scratch;
     qt_mailbox mailbox;

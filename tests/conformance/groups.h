@@ -11,7 +11,7 @@
     X(datagrams) X(datagrams_bind) X(datagrams_send) X(datagrams_unix) X(datagrams_udp) X(seqpacket) X(seqpacket_ops) X(credentials) \
     X(recv_ops) X(send_ops) X(zerocopy) X(arenas) X(close_ops) X(cancel_ops) X(races) X(timeouts) X(timers) \
     X(post) X(channels) X(channel_ends) X(channel_threads) X(move) X(move_ends) X(move_threads) X(poll_ops) X(poll_multi) X(offload) X(files) X(buffers) X(handles) X(fork_ops) X(threads) X(fd) \
-    X(overflow) X(limits) X(admission) X(drain) X(regressions)
+    X(clocks) X(clock_jumps) X(overflow) X(limits) X(admission) X(drain) X(regressions)
 /* clang-format on */
 
 #define DECLARE_GROUP(name) extern const struct test_group group_##name;

@@ -36,7 +36,7 @@ CARRIED: dict[str, tuple[str, str]] = {
     "SHUTDOWN": ("SHUTDOWN", "shutdown(2)"),
     "CLOSE": ("SHUTDOWN, RECV, CLOSE", "the same calls"),
     "CANCEL": ("ASYNC_CANCEL", CORE),
-    "TIMER": ("the timeout of the wait", "the timeout of the wait"),
+    "TIMER": ("the timeout of the wait; BOOT, WALL: a timerfd tells jumps", "the same"),
     "POST": (CORE + "; an eventfd write where the receiver sleeps", "the same"),
     "POLL": ("POLL_ADD, each time one shot", "poll set, level-triggered"),
     "OPEN": ("OPENAT", "openat(2) on the blocking pool"),

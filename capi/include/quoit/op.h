@@ -131,7 +131,9 @@ typedef struct quoit_op {
 /*
  * timer: target 0, or a timer to re-arm. arg QUOIT_CLOCK_*, offset ns from now (with ABS: a time of that clock), arg2 period ns or 0.
  * Flags ABS, ARMED. -> expirations, value timer (gone with its last event); MORE while periodic. Re-arming ends
- * nothing: the first op stays the one that answers, the re-arm itself -> 0.
+ * nothing: the first op stays the one that answers, the re-arm itself -> 0. BOOT counts suspend. WALL with ABS, and its period, follow the
+ * clock when it is set, forwards or back; without ABS it is a span, like MONOTONIC. Errors: -EMFILE (BOOT, WALL with ABS: a worker's
+ * first one opens a descriptor).
  */
 #define QUOIT_OP_TIMER 12
 /*
