@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events, what a program is told, and the batch that a turn brings.
 
+use crate::addr::Addr;
 use crate::error::{check_event, Error, Result};
 use crate::handle::Handle;
 use crate::ops::Ops;
+use crate::options::Message;
 use quoit_sys as sys;
 use std::ops::Deref;
 
@@ -36,6 +38,12 @@ pub enum Kind {
     Bind,
     RecvMsg,
     SendMsg,
+    Multicast,
+    SocketSet,
+    Adopt,
+    Detach,
+    SendFd,
+    RecvFd,
     Move,
     Channel,
     ChannelSend,
@@ -78,6 +86,12 @@ impl Kind {
             sys::QUOIT_OP_BIND => Kind::Bind,
             sys::QUOIT_OP_RECVMSG => Kind::RecvMsg,
             sys::QUOIT_OP_SENDMSG => Kind::SendMsg,
+            sys::QUOIT_OP_MULTICAST => Kind::Multicast,
+            sys::QUOIT_OP_SOCKET_SET => Kind::SocketSet,
+            sys::QUOIT_OP_ADOPT => Kind::Adopt,
+            sys::QUOIT_OP_DETACH => Kind::Detach,
+            sys::QUOIT_OP_SEND_FD => Kind::SendFd,
+            sys::QUOIT_OP_RECV_FD => Kind::RecvFd,
             sys::QUOIT_OP_MOVE => Kind::Move,
             sys::QUOIT_OP_CHANNEL => Kind::Channel,
             sys::QUOIT_OP_CHANNEL_SEND => Kind::ChannelSend,
@@ -187,6 +201,38 @@ impl<'b> Event<'b> {
     /// The stream or file has ended.
     pub fn eof(&self) -> bool {
         self.raw.flags & sys::QUOIT_EVF_EOF != 0
+    }
+
+    /// The datagram was longer than what is here.
+    pub fn truncated(&self) -> bool {
+        self.raw.flags & sys::QUOIT_EVF_TRUNC != 0
+    }
+
+    /// The words of a message, posted or of a channel; none if the event tells something else, such as a channel's end.
+    pub fn message(&self) -> Option<Message> {
+        let is_message = match self.kind() {
+            Kind::Message => true,
+            Kind::ChannelRecv => self.raw.flags & sys::QUOIT_EVF_MESSAGE != 0,
+            _ => false,
+        };
+        let raw = self.raw;
+        is_message.then_some(Message {
+            word1: raw.value,
+            word2: raw.result,
+            tag: raw.aux,
+            user_data: raw.user_data,
+        })
+    }
+
+    /// Who sent the datagram that it brings; none if it brings none, or one of a socket without a name.
+    pub fn peer(&self) -> Option<Addr> {
+        if self.kind() != Kind::RecvMsg || self.raw.result < 0 {
+            return None;
+        }
+        let at = (self.recv_base + self.raw.value) as *const sys::quoit_addr;
+        // SAFETY: with a datagram the library lends the address that it came from, aligned to 8, until the next turn.
+        let peer = Addr { raw: unsafe { at.read() } };
+        (peer.raw.len > 0).then_some(peer)
     }
 
     /// The buffer that holds the bytes.

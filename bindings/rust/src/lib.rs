@@ -61,6 +61,7 @@
 
 mod addr;
 mod ask;
+mod ask_sockets;
 mod call;
 mod error;
 mod event;

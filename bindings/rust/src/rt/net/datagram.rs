@@ -5,7 +5,7 @@ use super::result_with_value;
 use crate::addr::Addr;
 use crate::error::{check_event, Result};
 use crate::handle::Handle;
-use crate::ops::{op, packet_info, Plain};
+use crate::ops::{op, packet_info};
 use crate::options::BindOptions;
 use crate::rt::core::{current, Core};
 use crate::rt::inbox::Inbox;
@@ -227,11 +227,8 @@ impl Socket {
         arg: u32,
     ) -> impl Future<Output = Result<()>> {
         let core = &self.inner.core;
-        let mut addr = Addr::from(SocketAddr::new(group, 0));
-        addr.raw.scope = interface;
-        let len = size_of::<sys::quoit_addr>() as u32;
-        let change = sys::quoit_op { arg, len, ..op(sys::QUOIT_OP_MULTICAST, self.inner.handle, 0) };
-        let change = Op::start(core, change, |op| core.ops().push_with(op, addr.raw.bytes()));
+        let change = sys::quoit_op { arg, ..op(sys::QUOIT_OP_MULTICAST, self.inner.handle, 0) };
+        let change = Op::start(core, change, |op| core.ops().push_group(op, group, interface));
         async { result_of(change).await.map(|_| ()) }
     }
 
