@@ -326,6 +326,7 @@ static const constant constants[] = {
     {quoit_op_family, "QUOIT_OP_SOCKET_SET", QUOIT_OP_SOCKET_SET},
     {quoit_op_family, "QUOIT_OP_ADOPT", QUOIT_OP_ADOPT},
     {quoit_op_family, "QUOIT_OP_DETACH", QUOIT_OP_DETACH},
+    {quoit_op_family, "QUOIT_OP_SPLICE", QUOIT_OP_SPLICE},
     {quoit_op_family, "QUOIT_OP_SEND_FD", QUOIT_OP_SEND_FD},
     {quoit_op_family, "QUOIT_OP_RECV_FD", QUOIT_OP_RECV_FD},
     {quoit_op_family, "QUOIT_OP_MOVE", QUOIT_OP_MOVE},

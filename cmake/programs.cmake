@@ -21,6 +21,11 @@ if(quoit_doctor_sources)
     set_target_properties(quoit-doctor PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 endif()
 
+if(EXISTS "${PROJECT_SOURCE_DIR}/bench/copies.c")
+    quoit_program(quoit-copies "${PROJECT_SOURCE_DIR}/bench/copies.c")
+    target_link_libraries(quoit-copies PRIVATE Threads::Threads)
+endif()
+
 file(GLOB quoit_examples CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/c/*.c")
 foreach(source ${quoit_examples})
     cmake_path(GET source STEM stem)

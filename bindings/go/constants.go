@@ -36,6 +36,7 @@ const (
 	OpSocketSet   uint32 = C.QUOIT_OP_SOCKET_SET
 	OpAdopt       uint32 = C.QUOIT_OP_ADOPT
 	OpDetach      uint32 = C.QUOIT_OP_DETACH
+	OpSplice      uint32 = C.QUOIT_OP_SPLICE
 	OpSendFd      uint32 = C.QUOIT_OP_SEND_FD
 	OpRecvFd      uint32 = C.QUOIT_OP_RECV_FD
 	OpMove        uint32 = C.QUOIT_OP_MOVE

@@ -120,7 +120,7 @@ static void advance_stream(qt_stream *s) {
     if (s->object.closing == QT_CLOSE_SUBMITTED)
         return;
     if (s->object.closing == QT_ABORTING) {
-        if (s->object.reqs == 0 && s->send_head == NULL && s->recv == NULL)
+        if (s->object.reqs == 0 && s->send_head == NULL && s->recv == NULL && s->recv_fd == NULL)
             submit_close(&s->object);
         return;
     }
@@ -213,6 +213,8 @@ static void abort_datagram(qt_datagram *d) {
 }
 
 void qt_object_abort(qt_object *object) {
+    if (object->closing < QT_ABORTING)
+        qt_splices_cut(object);
     if (object->closing >= QT_ABORTING || (object->moving && qt_move_settle(object, -ECANCELED)))
         return;
     switch (object->kind) {
@@ -248,6 +250,7 @@ void qt_close_progress(qt_stream *s) {
 
 static void close_stream(qt_stream *s) {
     s->object.closing = QT_CLOSING;
+    qt_splices_close(&s->object);
     end_ops(&s->object);
     qt_recv_drop(s);
     qt_send_mark(s); /* the flush sends what is queued, then advances */

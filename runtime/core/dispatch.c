@@ -80,6 +80,8 @@ static const qt_op_rule rules[] = {
                             FIELD(ADDR) | FIELD(LEN) | FIELD(ARG), DATAGRAM},
     [QUOIT_OP_ADOPT] = {qt_op_adopt, 0, FIELD(ARG) | FIELD(OFFSET), 0, .may_lack = true},
     [QUOIT_OP_DETACH] = {qt_op_detach, 0, 0, STREAM | DATAGRAM | QT_KIND(QUOIT_HANDLE_LISTENER) | FILE_},
+    [QUOIT_OP_SPLICE] = {qt_op_splice, 0, FIELD(ADDR) | FIELD(LEN) | FIELD(ARG) | FIELD(OFFSET) | FIELD(ARG2),
+                         STREAM | FILE_},
     [QUOIT_OP_SEND_FD] = {qt_op_send_fd, QUOIT_OPF_QUIET | QUOIT_OPF_ARENA_SEND,
                           FIELD(ADDR) | FIELD(LEN) | FIELD(OFFSET), STREAM | DATAGRAM},
     [QUOIT_OP_RECV_FD] = {qt_op_recv_fd, 0, FIELD(LEN), STREAM | DATAGRAM},

@@ -390,5 +390,6 @@ void qt_op_move(qt_worker *w, const quoit_op *op, qt_object *object) {
         qt_pending_end(s->recv, -ECANCELED);
     if (s->recv_fd != NULL)
         qt_pending_end(s->recv_fd, -ECANCELED);
+    qt_splices_close(&s->object);
     qt_send_mark(s); /* the flush sends what is queued, then lets it go */
 }

@@ -35,7 +35,14 @@ typedef struct qt_chain {
     uint64_t bytes;
 } qt_chain;
 
-enum { QT_PIECE_COPY, QT_PIECE_BORROW, QT_PIECE_SCRATCH, QT_PIECE_BUFFER, QT_PIECE_SHUTDOWN };
+enum {
+    QT_PIECE_COPY,
+    QT_PIECE_BORROW,
+    QT_PIECE_SCRATCH,
+    QT_PIECE_BUFFER,
+    QT_PIECE_SHUTDOWN,
+    QT_PIECE_SPLICE
+};
 
 #define QT_GATHER_MAX 128
 
@@ -58,7 +65,7 @@ typedef struct qt_stream {
     /* receiving */
     qt_pending *recv;
     qt_req *recv_req;
-    qt_pending *recv_fd; /* instead of recv */
+    qt_pending *recv_fd; /* instead of recv; also a splice */
     uint32_t recv_cap;
     uint8_t paused; /* QT_PAUSED_* */
     bool recv_keep;
@@ -76,6 +83,7 @@ typedef struct qt_stream {
     qt_piece *send_tail;
     qt_req *send_req;
     qt_send_slot *send_slot;
+    bool splicing;        /* a splice is at the head, and under way */
     uint64_t send_flying; /* bytes of the send in flight */
     uint64_t queued;      /* bytes not yet sent */
     uint64_t copied;      /* of them, in memory of ours */
@@ -236,6 +244,8 @@ void qt_silence_init(qt_stream *s);
 void qt_silence_begin(qt_stream *s); /* bytes came, and the request that brought them waits on */
 void qt_silence_end(qt_stream *s);
 
+/* The next bytes that were held back, at most `room`, to other memory: how many. */
+uint32_t qt_recv_take_held(qt_stream *s, uint8_t *to, uint32_t room);
 void qt_recv_drop(qt_stream *s); /* closing: give back what is held */
 void qt_starved_rearm(qt_worker *w);
 
@@ -311,6 +321,18 @@ void qt_recv_fd_discard(qt_pending *p);
 bool qt_credentials_read(struct msghdr *message, int32_t words[3]);
 /* Takes the descriptors that came with a message: up to `most` into fds, the others are closed. How many there were. */
 uint32_t qt_fds_take(struct msghdr *message, int32_t *fds, uint32_t most);
+
+/* splice.c, splice_pipe.c */
+void qt_op_splice(qt_worker *w, const quoit_op *op, qt_object *object);
+void qt_splice_end(qt_pending *p);
+void qt_splice_turn(qt_pending *p);
+void qt_splice_refuse(qt_pending *p,
+                      int32_t status);    /* it has not begun, and its destination can send no more */
+void qt_splices_close(qt_object *object); /* the object closes: those to it take no more */
+void qt_splices_cut(qt_object *object);   /* those from it and to it end now */
+void qt_splice_discard(qt_pending *p);
+void qt_pipes_close(qt_worker *w);
+extern const size_t qt_splice_size;
 
 /* close.c */
 void qt_op_close(qt_worker *w, const quoit_op *op, qt_object *object);

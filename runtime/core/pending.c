@@ -85,6 +85,9 @@ void qt_pending_end(qt_pending *p, int32_t verdict) {
     case QUOIT_OP_MOVE:
         qt_move_end(p);
         break;
+    case QUOIT_OP_SPLICE:
+        qt_splice_end(p);
+        break;
     case QUOIT_OP_CLOSE:
         qt_close_end(p);
         break;
@@ -116,6 +119,8 @@ void qt_pending_discard(qt_pending *p) {
         qt_recv_fd_discard(p);
     else if (is_message(p))
         qt_sendmsg_discard(p);
+    else if (p->opcode == QUOIT_OP_SPLICE)
+        qt_splice_discard(p);
     else if (p->opcode == QUOIT_OP_OPEN || p->opcode == QUOIT_OP_READ || p->opcode == QUOIT_OP_WRITE)
         qt_file_discard(p);
 }

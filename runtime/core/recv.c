@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void recv_done(qt_req *req, const qt_completion *c);
 
@@ -220,6 +221,24 @@ static void tell_held(qt_stream *s) {
         s->held_end = false;
         end_recv(s, s->held_error, s->held_error == 0 ? QUOIT_EVF_EOF : 0);
     }
+}
+
+uint32_t qt_recv_take_held(qt_stream *s, uint8_t *to, uint32_t room) {
+    qt_worker *w = s->object.worker;
+    qt_buffer *buffer = qt_buffer_at(w, s->held[0]);
+    uint8_t *bytes = w->buffers.base + buffer->offset;
+    uint32_t n = buffer->length < room ? buffer->length : room;
+    memcpy(to, bytes, n);
+    buffer->length -= n;
+    if (buffer->length > 0) {
+        memmove(bytes, bytes + n, buffer->length);
+        return n;
+    }
+    buffer->pins--;
+    qt_buffer_settle(w, buffer);
+    s->held_count--;
+    memmove(s->held, s->held + 1, s->held_count * sizeof *s->held);
+    return n;
 }
 
 static void begin(qt_stream *s, qt_pending *p, uint32_t cap, bool keep) {

@@ -97,6 +97,10 @@ static void pop(qt_stream *s, int64_t result) {
 static void end_head(qt_stream *s, int64_t result) {
     bool last;
     uint64_t dropped = 0;
+    if (s->send_head->kind == QT_PIECE_SPLICE) {
+        qt_splice_refuse(s->send_head->op, (int32_t)result);
+        return;
+    }
     do {
         last = s->send_head->last;
         dropped += s->send_head->len;
@@ -112,7 +116,9 @@ static void settle_head(qt_stream *s) {
     while (s->send_head != NULL && s->send_req == NULL) {
         qt_piece *piece = s->send_head;
         qt_pending *p = piece->op;
-        if (p->verdict) {
+        if (piece->kind == QT_PIECE_SPLICE) {
+            break;
+        } else if (p->verdict) {
             end_head(s, p->verdict);
         } else if (piece->kind != QT_PIECE_SHUTDOWN && piece->len == 0) {
             pop(s, (int64_t)p->total);
@@ -128,7 +134,7 @@ static uint32_t message_flags(const qt_piece *piece) {
 
 /* What leaves in a request of its own. */
 static bool is_alone(const qt_piece *piece) {
-    return piece->kind == QT_PIECE_SHUTDOWN || piece->has_fd;
+    return piece->kind >= QT_PIECE_SHUTDOWN || piece->has_fd;
 }
 
 static bool goes_along(const qt_stream *s, const qt_piece *piece, bool zerocopy) {
@@ -235,7 +241,7 @@ void qt_send_flush(qt_worker *w) {
             qt_sendmsg_flush((qt_datagram *)s);
             continue;
         }
-        if (s->send_req != NULL) {
+        if (s->send_req != NULL || s->splicing) {
             /* The send of an earlier tick is still out: the peer is slow. Let TCP slow it in turn. */
             if (s->queued > PAUSE_ABOVE)
                 qt_recv_pause_for(s, QT_PAUSED_SEND);
@@ -243,7 +249,9 @@ void qt_send_flush(qt_worker *w) {
         }
         settle_head(s);
         resume_below(s);
-        if (s->send_head != NULL)
+        if (s->send_head != NULL && s->send_head->kind == QT_PIECE_SPLICE)
+            qt_splice_turn(s->send_head->op);
+        else if (s->send_head != NULL)
             submit_head(s);
         else if (s->object.closing)
             qt_close_advance(&s->object);
@@ -276,7 +284,7 @@ static void consume(qt_stream *s, uint64_t sent) {
 }
 
 void qt_send_drop_all(qt_stream *s, int32_t status) {
-    while (s->send_head != NULL) {
+    while (s->send_head != NULL && !s->splicing) {
         int32_t verdict = s->send_head->op->verdict;
         end_head(s, verdict ? verdict : status);
     }

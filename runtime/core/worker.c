@@ -159,10 +159,12 @@ static int init(qt_worker *w) {
     qt_slab_init(&w->pieces, sizeof(qt_piece), 128);
     qt_slab_init(&w->send_slots, sizeof(qt_send_slot), 8);
     qt_slab_init(&w->flights, qt_flight_size, 32);
+    qt_slab_init(&w->splices_slab, qt_splice_size, 32);
     qt_slab_init(&w->wait_slab, sizeof(qt_wait), 32);
     qt_list_init(&w->loose);
     qt_index_init(&w->named);
     qt_list_init(&w->dirty);
+    qt_list_init(&w->splices);
     qt_list_init(&w->leaving);
     qt_list_init(&w->stalled);
     qt_list_init(&w->waits);
@@ -297,6 +299,7 @@ void qt_worker_free(qt_worker *w, bool forked) {
     if (w->leaked)
         return;
     free_objects(w, forked);
+    qt_pipes_close(w);
     qt_req_table_destroy(&w->requests);
     qt_slab_destroy(&w->pendings);
     qt_slab_destroy(&w->streams);
@@ -306,6 +309,7 @@ void qt_worker_free(qt_worker *w, bool forked) {
     qt_slab_destroy(&w->pieces);
     qt_slab_destroy(&w->send_slots);
     qt_slab_destroy(&w->flights);
+    qt_slab_destroy(&w->splices_slab);
     qt_slab_destroy(&w->wait_slab);
     qt_index_destroy(&w->named);
     qt_blocks_destroy(&w->blocks);

@@ -148,6 +148,8 @@ typedef struct qt_event_queue {
     uint32_t capacity; /* power of two */
 } qt_event_queue;
 
+#define QT_PIPES_KEPT 8
+
 #define QT_OWNER_TO_BE UINTPTR_MAX
 #define QT_OWNER_ENDED (-1)
 
@@ -196,6 +198,7 @@ struct qt_worker {
     qt_slab pieces;
     qt_slab send_slots;
     qt_slab flights;
+    qt_slab splices_slab;
     qt_slab wait_slab;
     qt_blocks blocks;
     qt_wheel wheel;
@@ -203,13 +206,17 @@ struct qt_worker {
     qt_buffers buffers;
     qt_scratch scratch;
     qt_mailbox mailbox;
-    qt_link loose;          /* pending ops without an object */
-    qt_index named;         /* pending ops that have no object or whose object is their own, by user_data */
-    qt_link dirty;          /* streams with sends to submit */
-    qt_link leaving;        /* streams that move when what was told of them is seen */
-    uint64_t seen;          /* events of batches that the program has had */
-    qt_link stalled;        /* listeners that wait for a file descriptor */
-    qt_link waits;          /* its sends to channels that wait, or whose letters are on the way */
+    qt_link loose;   /* pending ops without an object */
+    qt_index named;  /* pending ops that have no object or whose object is their own, by user_data */
+    qt_link dirty;   /* streams with sends to submit */
+    qt_link leaving; /* streams that move when what was told of them is seen */
+    uint64_t seen;   /* events of batches that the program has had */
+    qt_link stalled; /* listeners that wait for a file descriptor */
+    qt_link waits;   /* its sends to channels that wait, or whose letters are on the way */
+    qt_link splices;
+    int pipes[QT_PIPES_KEPT][2]; /* empty ones, for splices */
+    uint32_t pipes_kept;
+    uint32_t pipes_out;
     qt_link channels_ready; /* its channels that have something to tell */
     qt_hub *hub;
     uint64_t *adopted; /* a bit for each descriptor that was the program's */

@@ -31,6 +31,7 @@ enum qt_req_code {
     QT_REQ_WRITE,    /* fd, addr, len, offset (-1: the file's own), op_flags RWF_* */
     QT_REQ_WRITEV,   /* fd, addr iovec, len their number, offset, op_flags RWF_* */
     QT_REQ_FSYNC,    /* fd, op_flags 1: data only */
+    QT_REQ_SPLICE, /* fd at offset, to the descriptor op_flags at addr; UINT64_MAX, -1: pipe or socket; len */
 };
 
 /* qt_req.flags */
@@ -204,6 +205,7 @@ struct qt_driver {
     uint32_t rung;
     bool hosted;
     bool zerocopy;         /* takes ZEROCOPY */
+    bool splices;          /* takes SPLICE */
     bool forgets_ends;     /* a multishot receive may not tell an end that came together with bytes */
     uint32_t ring_entries; /* what was got */
     uint32_t cq_entries;

@@ -97,6 +97,9 @@ void qt_uring_prepare(struct io_uring_sqe *sqe, const qt_req *req) {
     case QT_REQ_WRITEV:
         io_uring_prep_writev2(sqe, req->fd, memory, req->len, offset, op_flags);
         break;
+    case QT_REQ_SPLICE:
+        io_uring_prep_splice(sqe, req->fd, req->offset, op_flags, (int64_t)req->addr, req->len, 0);
+        break;
     case QT_REQ_FSYNC:
         io_uring_prep_fsync(sqe, req->fd, req->op_flags & 1 ? IORING_FSYNC_DATASYNC : 0);
         break;

@@ -94,6 +94,7 @@ int qt_uring_create(const qt_driver_options *options, qt_driver **out) {
     u->driver.rung = options->rung;
     u->driver.forgets_ends = true;
     u->driver.zerocopy = true;
+    u->driver.splices = true;
     u->options = *options;
     u->wake_fd = -1;
     atomic_init(&u->signal_fd, -1);

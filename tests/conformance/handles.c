@@ -78,7 +78,8 @@ static void other_types(void) {
             bool both = opcode == QUOIT_OP_RECV_PAUSE || opcode == QUOIT_OP_RECV_RESUME ||
                         opcode == QUOIT_OP_SEND_FD || opcode == QUOIT_OP_RECV_FD;
             if (!is_strict(opcode) || type == world_target_type(opcode) || !world_object(&world, type) ||
-                (both && type == QUOIT_HANDLE_DATAGRAM))
+                (both && type == QUOIT_HANDLE_DATAGRAM) ||
+                (opcode == QUOIT_OP_SPLICE && type == QUOIT_HANDLE_STREAM))
                 continue;
             must_refuse(&world, opcode, world_object(&world, type), QUOIT_E_KIND, "another type");
         }
@@ -86,6 +87,7 @@ static void other_types(void) {
     must_refuse(&world, QUOIT_OP_CLOSE, 8 * TYPE | (world.pump.handle & 0xFF * WORKER) | GENERATION,
                 QUOIT_E_KIND, "a buffer");
     must_refuse(&world, QUOIT_OP_OPEN, world.file, QUOIT_E_KIND, "a file");
+    must_refuse(&world, QUOIT_OP_SPLICE, world.directory, QUOIT_E_KIND, "a directory");
     must_refuse(&world, QUOIT_OP_TIMER, world.link.stream, QUOIT_E_KIND, "a stream");
     must_refuse(&world, QUOIT_OP_SOCKET_SET, world.file, QUOIT_E_KIND, "a file");
     must_refuse(&world, QUOIT_OP_DETACH, world.timer, QUOIT_E_KIND, "a timer");

@@ -39,6 +39,7 @@ static const uint32_t allowed_flags[OPCODES] = {
     [QUOIT_OP_SENDMSG] = SEND_FLAGS,
     [QUOIT_OP_MULTICAST] = F(QUIET) | F(ARENA_SEND),
     [QUOIT_OP_SOCKET_SET] = F(QUIET),
+    [QUOIT_OP_SPLICE] = 0,
     [QUOIT_OP_SEND_FD] = F(QUIET) | F(ARENA_SEND),
     [QUOIT_OP_CHANNEL] = 0,
     [QUOIT_OP_CHANNEL_SEND] = F(QUIET),

@@ -112,6 +112,7 @@ uint32_t world_target_type(uint32_t opcode) {
     case QUOIT_OP_READ:
     case QUOIT_OP_WRITE:
     case QUOIT_OP_FSYNC:
+    case QUOIT_OP_SPLICE:
         return QUOIT_HANDLE_FILE;
     case QUOIT_OP_KEEP:
     case QUOIT_OP_RELEASE:
@@ -196,6 +197,10 @@ quoit_op *world_op(struct world *world, uint32_t opcode) {
         break;
     case QUOIT_OP_READ:
         op->len = 16;
+        break;
+    case QUOIT_OP_SPLICE: /* from behind the end: nothing goes, whatever was written or shut down */
+        op->offset = 1 << 30;
+        op->arg2 = world->link.stream;
         break;
     case QUOIT_OP_CHANNEL:
         op->len = 1;

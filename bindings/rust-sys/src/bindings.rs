@@ -152,6 +152,7 @@ pub const QUOIT_OP_MULTICAST: u32 = 25;
 pub const QUOIT_OP_SOCKET_SET: u32 = 26;
 pub const QUOIT_OP_ADOPT: u32 = 27;
 pub const QUOIT_OP_DETACH: u32 = 28;
+pub const QUOIT_OP_SPLICE: u32 = 29;
 pub const QUOIT_OP_SEND_FD: u32 = 30;
 pub const QUOIT_OP_RECV_FD: u32 = 31;
 pub const QUOIT_OP_MOVE: u32 = 32;

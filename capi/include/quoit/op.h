@@ -224,6 +224,16 @@ typedef struct quoit_op {
  */
 #define QUOIT_OP_DETACH 28
 /*
+ * splice: target the source, a stream or file; arg2 the destination, another one of this worker. len and the upper half arg: how many bytes, 0 until the end
+ * of the source. offset: position in a source file (-1: its own, for pipes), addr: in a destination file (-1: appends), both 0 for a stream. It
+ * is in the order of the destination's sends, which wait for it; the source takes no recv, recv fd or splice meanwhile. What a pause held back
+ * goes first. -> bytes, EOF at the source's end; or an error with value = bytes that arrived. offset: bytes that were taken from the source. A cancel,
+ * the deadline, a close of the source stream or of the destination stream takes no more from it, and the op ends when what was taken has arrived. Only
+ * when the destination fails, or an ABORT, stop or the close of a file cuts it, offset is more than value. Errors:
+ * QUOIT_E_BUSY: the source receives; those of recv, read, send and write.
+ */
+#define QUOIT_OP_SPLICE 29
+/*
  * send fd: target Unix stream or datagram socket, offset a file descriptor (duplicated: the program's stays its own), addr and len the bytes that it goes
  * with, at least one, copied; a message of their own where there are such. In the order of the target's sends. Flags QUIET, ARENA_SEND. -> bytes, as send; the
  * descriptor left with the first of them. Errors: -EOPNOTSUPP: not a Unix socket; -EBADF; -ENOTCONN: a datagram socket without a peer; -ETOOMANYREFS: too many of this

@@ -153,6 +153,7 @@ class _Lib:
     QUOIT_OP_SOCKET_SET: int
     QUOIT_OP_ADOPT: int
     QUOIT_OP_DETACH: int
+    QUOIT_OP_SPLICE: int
     QUOIT_OP_SEND_FD: int
     QUOIT_OP_RECV_FD: int
     QUOIT_OP_MOVE: int

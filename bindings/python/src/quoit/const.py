@@ -153,6 +153,7 @@ OP_MULTICAST: Final = 25
 OP_SOCKET_SET: Final = 26
 OP_ADOPT: Final = 27
 OP_DETACH: Final = 28
+OP_SPLICE: Final = 29
 OP_SEND_FD: Final = 30
 OP_RECV_FD: Final = 31
 OP_MOVE: Final = 32
