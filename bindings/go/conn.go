@@ -2,9 +2,6 @@
 
 package quoit
 
-// #include "bridge.h"
-import "C"
-
 import (
 	"math"
 	"syscall"
@@ -146,13 +143,7 @@ func (c *Conn) simpleAs(opcode, flags, arg uint32, userData uint64) {
 }
 
 // Remote is the peer's address, the zero Addr if it cannot be told any more.
-func (c *Conn) Remote() Addr {
-	var a Addr
-	if C.quoit_peer_addr(c.w.c, C.quoit_handle(c.handle), a.c()) < 0 {
-		return Addr{}
-	}
-	return a
-}
+func (c *Conn) Remote() Addr { return c.w.remoteAddr(c.handle) }
 
 // Local is our address, the zero Addr if it cannot be told any more.
 func (c *Conn) Local() Addr { return c.w.localAddr(c.handle) }

@@ -13,7 +13,7 @@
 // Rules that hold for the whole package:
 //
 //   - Handlers, callbacks and functions given to Worker.Post run on the worker. All methods of Worker, Conn, File,
-//     Listener and Timer belong there too, but for those marked "any goroutine". A handler must not block.
+//     Listener, DatagramSocket and Timer belong there too, but for those marked "any goroutine". A handler must not block.
 //   - Bytes given to a handler or a callback (OnData, File.Read) are lent: they are valid until it returns. Send them
 //     on with SendLent (nothing is copied), keep them with Worker.Keep, or copy them.
 //   - C keeps no Go memory. What Write and its like are given is copied before they return.

@@ -18,6 +18,8 @@ var _ = [...]struct{}{
 	5: [1]struct{}{}[unsafe.Sizeof(rawCall{})-C.sizeof_quoit_call],
 	6: [1]struct{}{}[unsafe.Sizeof(rawListenOptions{})-C.sizeof_quoit_listen_options],
 	7: [1]struct{}{}[unsafe.Sizeof(Stats{})-C.sizeof_quoit_stats],
+	8: [1]struct{}{}[unsafe.Sizeof(rawBindOptions{})-C.sizeof_quoit_bind_options],
+	9: [1]struct{}{}[unsafe.Sizeof(rawPacketInfo{})-C.sizeof_quoit_packet_info],
 }
 
 // fieldLayout is one field: its name in C, its offset in Go and in C.

@@ -38,6 +38,14 @@ func (w *Worker) localAddr(handle Handle) Addr {
 	return a
 }
 
+func (w *Worker) remoteAddr(handle Handle) Addr {
+	var a Addr
+	if C.quoit_peer_addr(w.c, C.quoit_handle(handle), a.c()) < 0 {
+		return Addr{}
+	}
+	return a
+}
+
 // ListenOptions are those of a listener; zero means the default.
 type ListenOptions struct {
 	Flags   uint32 // ListenReuseport and so on

@@ -208,7 +208,7 @@ func (r *Runtime) NewWorker(o WorkerOptions) (*Worker, error) {
 	if r.c == nil {
 		return nil, statusError("create a worker", int64(EClosed))
 	}
-	w := &Worker{rt: r, done: make(chan struct{})}
+	w := &Worker{rt: r, done: make(chan struct{}), sockets: map[*DatagramSocket]struct{}{}}
 	if status := C.quoit_worker_create(r.c, &options, &w.c); status < 0 {
 		return nil, statusError("create a worker", int64(status))
 	}

@@ -37,6 +37,7 @@ type Worker struct {
 	batch     Batch
 	cur       *Event // the event that is being handled: SendLent and Keep refer to it
 	conns     []*Conn
+	sockets   map[*DatagramSocket]struct{}
 	calls     callTable
 	nops      uint32         // ops written since the last crossing
 	scratch   uint32         // bytes of the scratch region used since the last turn
@@ -251,6 +252,7 @@ func (w *Worker) end() {
 			}
 		}
 		w.guard(w.closeConns)
+		w.guard(w.closeSockets)
 	}
 	w.mu.Lock()
 	w.ended = true

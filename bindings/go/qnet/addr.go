@@ -21,6 +21,9 @@ func netAddr(network string, a quoit.Addr) net.Addr {
 		return &net.UnixAddr{Name: name, Net: network}
 	}
 	ip, zone := ipOf(a)
+	if strings.HasPrefix(network, "udp") {
+		return &net.UDPAddr{IP: ip, Port: int(a.Port), Zone: zone}
+	}
 	return &net.TCPAddr{IP: ip, Port: int(a.Port), Zone: zone}
 }
 
@@ -97,10 +100,22 @@ func scope(zone string) string {
 	if zone == "" {
 		return ""
 	}
-	if i, err := net.InterfaceByName(zone); err == nil {
-		zone = strconv.Itoa(i.Index)
+	if number := scopeOf(zone); number != 0 {
+		zone = strconv.Itoa(int(number))
 	}
 	return "%" + zone
+}
+
+// scopeOf is the number of a zone, 0 if it has none.
+func scopeOf(zone string) uint32 {
+	if zone == "" {
+		return 0
+	}
+	if i, err := net.InterfaceByName(zone); err == nil {
+		return uint32(i.Index)
+	}
+	number, _ := strconv.ParseUint(zone, 10, 32)
+	return uint32(number)
 }
 
 // named is an address that has not become one: as the program wrote it, for an error to show.

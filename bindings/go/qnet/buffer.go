@@ -50,11 +50,16 @@ func (b *buffer) append(p []byte) {
 // take moves as many bytes as fit into p.
 func (b *buffer) take(p []byte) int {
 	n := copy(p, b.bytes())
+	b.skip(n)
+	return n
+}
+
+// skip drops as many bytes of the front.
+func (b *buffer) skip(n int) {
 	b.head += n
 	if b.len() == 0 {
 		b.reset()
 	}
-	return n
 }
 
 func (b *buffer) reset() {

@@ -7,47 +7,35 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync"
 	"syscall"
-	"time"
 
 	"quoit"
 )
 
 // Conn is a connection over TCP or a Unix socket. It is a net.Conn: any goroutines may use it at once.
 type Conn struct {
-	l             *loop
-	network       string
-	local, remote net.Addr
-	limits        limits
+	endpoint
 
 	// Of the worker's goroutine.
-	q       *quoit.Conn
-	sentFn  func(n int, err error) // sent, made once
-	waking  bool                   // in the loop's list of whom to wake
-	shut    bool                   // CloseWrite was passed on
-	deaf    bool                   // CloseRead was passed on
-	stirred struct{ read, write bool }
+	q      *quoit.Conn
+	sentFn func(n int, err error) // sent, made once
+	shut   bool                   // CloseWrite was passed on
+	deaf   bool                   // CloseRead was passed on
 
-	mu                   sync.Mutex
-	canRead, canWrite    sync.Cond
-	readers, writers     int // goroutines that wait
-	readBy, writeBy      deadline
+	// Under the endpoint's lock.
 	in                   buffer // received and not yet read
 	out                  buffer // written and not yet with the worker
 	owed                 int    // bytes with the worker that have not left
-	due                  bool   // in the loop's list of who wants something
 	paused               bool   // the worker receives no more until `in` is nearly empty
 	writing              bool   // a Write goes on: others wait, so that none ends up inside it
-	closed               bool
 	readShut, writeShut  bool
 	eof, over            bool
 	readError, sendError error
 }
 
 func newConn(l *loop, q *quoit.Conn, network string) *Conn {
-	c := &Conn{l: l, q: q, network: network, limits: l.net.limits}
-	c.canRead.L, c.canWrite.L = &c.mu, &c.mu
+	c := &Conn{q: q}
+	c.init(l, network)
 	c.local, c.remote = netAddr(network, q.Local()), netAddr(network, q.Remote())
 	c.sentFn = c.sent
 	return c
@@ -76,9 +64,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		case c.readError != nil:
 			return 0, c.opError("read", c.readError)
 		}
-		c.readers++
-		c.canRead.Wait()
-		c.readers--
+		c.waitToRead()
 	}
 }
 
@@ -130,12 +116,6 @@ func (c *Conn) writable() error {
 	return nil
 }
 
-func (c *Conn) waitToWrite() {
-	c.writers++
-	c.canWrite.Wait()
-	c.writers--
-}
-
 func (c *Conn) wrote() {
 	c.writing = false
 	if c.writers > 0 {
@@ -148,15 +128,10 @@ func (c *Conn) wrote() {
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return c.opError("close", net.ErrClosed)
+	if err := c.close(); err != nil {
+		return err
 	}
-	c.closed = true
-	c.readBy.set(time.Time{}, &c.canRead)
-	c.writeBy.set(time.Time{}, &c.canWrite)
 	c.in.reset()
-	c.canRead.Broadcast()
-	c.canWrite.Broadcast()
 	c.post()
 	return nil
 }
@@ -187,57 +162,8 @@ func (c *Conn) CloseRead() error {
 	return nil
 }
 
-// LocalAddr is our address: a *net.TCPAddr or *net.UnixAddr, not to be changed.
-func (c *Conn) LocalAddr() net.Addr { return c.local }
-
-// RemoteAddr is the peer's address: a *net.TCPAddr or *net.UnixAddr, not to be changed.
-func (c *Conn) RemoteAddr() net.Addr { return c.remote }
-
-// SetDeadline is SetReadDeadline and SetWriteDeadline.
-func (c *Conn) SetDeadline(t time.Time) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.setDeadlines(t, true, true)
-}
-
-// SetReadDeadline ends reads at t with os.ErrDeadlineExceeded, those that wait already too; the zero time does not.
-func (c *Conn) SetReadDeadline(t time.Time) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.setDeadlines(t, true, false)
-}
-
-// SetWriteDeadline ends writes at t with os.ErrDeadlineExceeded, those that wait already too; the zero time does not.
-func (c *Conn) SetWriteDeadline(t time.Time) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.setDeadlines(t, false, true)
-}
-
-func (c *Conn) setDeadlines(t time.Time, read, write bool) error {
-	if c.closed {
-		return c.opError("set", net.ErrClosed)
-	}
-	if read {
-		c.readBy.set(t, &c.canRead)
-	}
-	if write {
-		c.writeBy.set(t, &c.canWrite)
-	}
-	return nil
-}
-
-func (c *Conn) opError(op string, err error) error {
-	return &net.OpError{Op: op, Net: c.network, Source: c.local, Addr: c.remote, Err: err}
-}
-
 // post has the worker look what the connection wants.
-func (c *Conn) post() {
-	if !c.due {
-		c.due = true
-		c.l.post(c)
-	}
-}
+func (c *Conn) post() { c.postFor(c) }
 
 // From here on: on the worker.
 
@@ -324,27 +250,5 @@ func (c *Conn) ended(err error) {
 	if c.sendError == nil {
 		c.sendError = c.readError
 	}
-	c.canRead.Broadcast()
-	c.canWrite.Broadcast()
-}
-
-// stir notes who is to be woken when the tick ends.
-func (c *Conn) stir(read, write bool) {
-	c.stirred.read = c.stirred.read || read
-	c.stirred.write = c.stirred.write || write
-	if (read || write) && !c.waking {
-		c.waking = true
-		c.l.notify(c)
-	}
-}
-
-func (c *Conn) wakeUp() {
-	read, write := c.stirred.read, c.stirred.write
-	c.waking, c.stirred.read, c.stirred.write = false, false, false
-	if read {
-		c.canRead.Broadcast()
-	}
-	if write {
-		c.canWrite.Broadcast()
-	}
+	c.wakeAll()
 }

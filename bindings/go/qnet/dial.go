@@ -10,7 +10,8 @@ import (
 	"quoit"
 )
 
-// Dial connects to an address of a network: "tcp", "tcp4", "tcp6" ("host:port") or "unix" (a path, or "@name").
+// Dial connects to an address of a network: "tcp", "tcp4", "tcp6" ("host:port") or "unix" (a path, or "@name"). "udp", "udp4",
+// "udp6" and "unixgram" make a PacketConn that hears and addresses that peer alone.
 func (n *Net) Dial(network, address string) (net.Conn, error) {
 	return n.DialContext(context.Background(), network, address)
 }
@@ -29,12 +30,16 @@ func (n *Net) DialContext(ctx context.Context, network, address string) (net.Con
 		return nil, err
 	}
 	var first error
-	targets, err := resolve(ctx, network, address, "localhost", streams)
+	networks, dialOne := streams, n.dialOne
+	if _, ok := datagrams[network]; ok {
+		networks, dialOne = datagrams, n.dialPacket
+	}
+	targets, err := resolve(ctx, network, address, "localhost", networks)
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: named{network, address}, Err: err}
 	}
 	for _, target := range targets {
-		c, err := n.dialOne(ctx, network, target)
+		c, err := dialOne(ctx, network, target)
 		if err == nil {
 			return c, nil
 		}
@@ -58,7 +63,7 @@ type dialling struct {
 	cancel func()
 }
 
-func (n *Net) dialOne(ctx context.Context, network, target string) (*Conn, error) {
+func (n *Net) dialOne(ctx context.Context, network, target string) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -69,7 +74,10 @@ func (n *Net) dialOne(ctx context.Context, network, target string) (*Conn, error
 	}
 	select {
 	case <-d.over:
-		return d.conn, d.err
+		if d.err != nil {
+			return nil, d.err
+		}
+		return d.conn, nil
 	case <-l.w.Done():
 		return nil, net.ErrClosed
 	case <-ctx.Done():

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Package qnet gives quoit's connections the shape of package net: a net.Listener and net.Conns that any goroutine may
-// use, with deadlines, half-close and contexts. What is written for package net works over them: net/http, crypto/tls,
+// Package qnet gives quoit's connections the shape of package net: a net.Listener, net.Conns and net.PacketConns that any
+// goroutine may use, with deadlines, half-close and contexts. What is written for package net works over them: net/http, crypto/tls,
 // gRPC, database drivers that take a dialler.
 //
 //	rt, err := quoit.NewRuntime(quoit.RuntimeOptions{})
@@ -24,6 +24,7 @@
 //     is told by the next Write.
 //   - Close sends what was written and returns at once. At the end of a program Net.Shutdown waits until it has left;
 //     Net.Close drops it.
+//   - A PacketConn receives ahead of who reads, up to Options.ReadBuffer; an error of sending is told by the next write.
 //   - Connections are not closed by the garbage collector.
 //   - Names are looked up by package net; a name with many addresses is tried one address after the other.
 //

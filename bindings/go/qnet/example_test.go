@@ -113,3 +113,41 @@ func ExampleConn_SetReadDeadline() {
 	fmt.Println(errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout())
 	// Output: true true
 }
+
+// A service over UDP that answers each datagram, and a client that is connected to it.
+func ExampleNet_ListenPacket() {
+	n, stop := start()
+	defer stop()
+	server, err := n.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	go func() {
+		p := make([]byte, 1500)
+		for {
+			k, from, err := server.ReadFrom(p)
+			if err != nil {
+				return // the socket was closed
+			}
+			server.WriteTo([]byte(fmt.Sprintf("%d bytes", k)), from)
+		}
+	}()
+
+	c, err := n.Dial("udp", server.LocalAddr().String())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	c.Write([]byte("Gopher"))
+	answer := make([]byte, 100)
+	k, err := c.Read(answer[:3])
+	fmt.Printf("%s %v\n", answer[:k], err)
+	c.Write(nil) // an empty datagram is one too
+	k, info, err := c.(*qnet.PacketConn).ReadPacket(answer)
+	fmt.Printf("%s of %d %v\n", answer[:k], info.Length, err)
+	// Output:
+	// 6 b <nil>
+	// 0 bytes of 7 <nil>
+}

@@ -58,7 +58,7 @@ func (n *Net) ListenContext(ctx context.Context, network, address string) (net.L
 	if n.isClosed() {
 		return fail(net.ErrClosed)
 	}
-	targets, err := listenTargets(ctx, network, address)
+	targets, err := bindTargets(ctx, network, address, streams)
 	if err != nil {
 		return fail(err)
 	}
@@ -82,12 +82,12 @@ func (n *Net) ListenContext(ctx context.Context, network, address string) (net.L
 	return ln, nil
 }
 
-// listenTargets are the addresses to try in turn until one is of a family that the machine has.
-func listenTargets(ctx context.Context, network, address string) ([]string, error) {
-	version, known := streams[network]
+// bindTargets are the addresses to try in turn until one is of a family that the machine has.
+func bindTargets(ctx context.Context, network, address string, networks map[string]int) ([]string, error) {
+	version, known := networks[network]
 	host, port, err := net.SplitHostPort(address)
 	if !known || version < 0 || err != nil || host != "" {
-		targets, err := resolve(ctx, network, address, "", streams)
+		targets, err := resolve(ctx, network, address, "", networks)
 		if err != nil {
 			return nil, err
 		}

@@ -88,6 +88,8 @@ func TestRefusals(t *testing.T) {
 		for _, bad := range []string{"", "udp", "tcp5", "unixgram"} {
 			_, err = n.Listen(bad, "127.0.0.1:0")
 			check("listening on "+bad, err, "listen", nil, &unknown)
+		}
+		for _, bad := range []string{"", "udp5", "tcp5", "ip"} {
 			_, err = n.Dial(bad, "127.0.0.1:1")
 			check("dialling "+bad, err, "dial", nil, &unknown)
 		}

@@ -17,10 +17,11 @@ type loop struct {
 	w   *quoit.Worker
 
 	// Of the worker's goroutine.
-	conns     map[*Conn]struct{}
-	acceptors map[*acceptor]struct{}
-	wake      []waker
-	onIdle    func() // called once no connection is left
+	conns       map[*Conn]struct{}
+	packetConns map[*PacketConn]struct{}
+	acceptors   map[*acceptor]struct{}
+	wake        []waker
+	onIdle      func() // called once no connection is left
 
 	mu    sync.Mutex
 	due   []task
@@ -34,13 +35,21 @@ type task interface{ work() }
 type waker interface{ wakeUp() }
 
 func newLoop(n *Net, w *quoit.Worker) *loop {
-	return &loop{net: n, w: w, conns: map[*Conn]struct{}{}, acceptors: map[*acceptor]struct{}{}}
+	return &loop{
+		net: n, w: w,
+		conns:       map[*Conn]struct{}{},
+		packetConns: map[*PacketConn]struct{}{},
+		acceptors:   map[*acceptor]struct{}{},
+	}
 }
 
 // run drives the worker until it ends, then tells all that lived on it.
 func (l *loop) run() error {
 	err := l.w.Run(context.Background(), l)
 	for c := range l.conns { // a handler that panicked keeps the worker from telling them
+		c.ended(errEnded)
+	}
+	for c := range l.packetConns {
 		c.ended(errEnded)
 	}
 	for a := range l.acceptors {
@@ -98,7 +107,13 @@ func (l *loop) OnClose(q *quoit.Conn, err error) {
 	}
 	c.ended(err)
 	delete(l.conns, c)
-	if len(l.conns) == 0 && l.onIdle != nil {
+	l.checkIdle()
+}
+
+func (l *loop) idle() bool { return len(l.conns) == 0 && len(l.packetConns) == 0 }
+
+func (l *loop) checkIdle() {
+	if l.idle() && l.onIdle != nil {
 		l.onIdle()
 		l.onIdle = nil
 	}
@@ -114,7 +129,7 @@ func (l *loop) adopt(q *quoit.Conn, network string) *Conn {
 
 // whenIdle calls f once no connection is left.
 func (l *loop) whenIdle(f func()) {
-	if len(l.conns) == 0 {
+	if l.idle() {
 		f()
 		return
 	}

@@ -142,6 +142,9 @@ func (n *Net) Shutdown(ctx context.Context) error {
 			for c := range l.conns {
 				c.Close()
 			}
+			for c := range l.packetConns {
+				c.Close()
+			}
 			l.whenIdle(func() { close(last) })
 		})
 	}
