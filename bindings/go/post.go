@@ -17,13 +17,16 @@ const postedMax = 65536
 // Post has f called on the worker, in the order of the posts of each goroutine. Any goroutine. It fails with EClosed
 // once Run has ended, and with EAGAIN while 65,536 posts wait to be called; what it accepted is called, unless a
 // handler panics first.
-func (w *Worker) Post(f func()) error {
+func (w *Worker) Post(f func()) error { return w.post(f, false) }
+
+// post is Post, for the package's own purposes without its bound.
+func (w *Worker) post(f func(), surely bool) error {
 	w.mu.Lock()
 	if w.ended {
 		w.mu.Unlock()
 		return statusError("post", int64(EClosed))
 	}
-	if len(w.posted) >= postedMax {
+	if len(w.posted) >= postedMax && !surely {
 		w.mu.Unlock()
 		return statusError("post", -int64(eagain))
 	}
