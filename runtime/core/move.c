@@ -269,8 +269,10 @@ static void discard_move(void *worker, qt_letter *letter) {
 static int pack(qt_stream *s, qt_move *m) {
     qt_worker *w = s->object.worker;
     uint64_t total = 0;
+    uint32_t skip = s->held_skip;
     for (uint32_t i = 0; i < s->held_count; i++)
         total += qt_buffer_at(w, s->held[i])->length;
+    total -= skip;
     m->letter.bytes = total;
     m->held_count = s->held_count;
     if (total == 0)
@@ -281,9 +283,10 @@ static int pack(qt_stream *s, qt_move *m) {
     uint8_t *bytes = (uint8_t *)(m->lengths + s->held_count);
     for (uint32_t i = 0; i < s->held_count; i++) {
         const qt_buffer *buffer = qt_buffer_at(w, s->held[i]);
-        m->lengths[i] = buffer->length;
-        memcpy(bytes, w->buffers.base + buffer->offset, buffer->length);
-        bytes += buffer->length;
+        m->lengths[i] = buffer->length - skip;
+        memcpy(bytes, w->buffers.base + buffer->offset + skip, m->lengths[i]);
+        bytes += m->lengths[i];
+        skip = 0;
     }
     return 0;
 }

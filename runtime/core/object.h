@@ -75,6 +75,7 @@ typedef struct qt_stream {
     uint32_t *held; /* buffers received while paused by the program */
     uint32_t held_count;
     uint32_t held_capacity;
+    uint32_t held_skip; /* bytes of the first that were told already */
     uint64_t kept_bytes;
     qt_timer silence; /* since the kernel's request brought bytes and went on: missed_end.c */
     bool brought_more;

@@ -205,14 +205,43 @@ static void recv_done(qt_req *req, const qt_completion *c) {
         qt_send_mark(s);
 }
 
+/*
+ * The next bytes that waited, no more than this op takes at a time: the one they came for may have taken more. A part of a buffer is copied into a
+ * block of its own. Null when there is no memory for that; `told` counts the buffers that are done with.
+ */
+static qt_buffer *next_held(qt_stream *s, uint32_t *told) {
+    qt_worker *w = s->object.worker;
+    qt_buffer *buffer = qt_buffer_at(w, s->held[*told]);
+    uint32_t left = buffer->length - s->held_skip;
+    bool capped = datagram(s) == NULL && s->recv_cap != 0 && s->recv_cap < left;
+    uint32_t take = capped ? s->recv_cap : left;
+    qt_buffer *part = buffer;
+    if (take < buffer->length) {
+        part = qt_buffer_take_large(w, take, s->object.handle);
+        if (part == NULL)
+            return NULL;
+        part->length = take;
+        memcpy(w->buffers.base + part->offset, w->buffers.base + buffer->offset + s->held_skip, take);
+    }
+    s->held_skip = capped ? s->held_skip + take : 0;
+    *told += !capped;
+    part->pins--;
+    if (!capped && part != buffer) {
+        buffer->pins--;
+        qt_buffer_settle(w, buffer);
+    }
+    return part;
+}
+
 /* Bytes that waited come first, then the end if it waited too. */
 static void tell_held(qt_stream *s) {
-    qt_worker *w = s->object.worker;
     uint32_t told = 0;
     while (told < s->held_count && s->recv != NULL && !(s->paused & QT_PAUSED_USER)) {
-        qt_buffer *buffer = qt_buffer_at(w, s->held[told++]);
-        buffer->pins--;
-        tell(s, buffer, true);
+        qt_buffer *buffer = next_held(s, &told);
+        if (buffer != NULL)
+            tell(s, buffer, true);
+        else
+            end_recv(s, -ENOMEM, 0);
     }
     for (uint32_t i = told; i < s->held_count; i++)
         s->held[i - told] = s->held[i];
@@ -330,7 +359,7 @@ void qt_recv_drop(qt_stream *s) {
     }
     free(s->held);
     s->held = NULL;
-    s->held_count = s->held_capacity = 0;
+    s->held_count = s->held_capacity = s->held_skip = 0;
     qt_silence_end(s);
     if (!qt_list_empty(&s->starved_link))
         qt_list_remove(&s->starved_link);

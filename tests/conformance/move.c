@@ -4,6 +4,7 @@
 #include "check.h"
 #include "groups.h"
 #include "movers.h"
+#include "pair.h"
 #include "pattern.h"
 #include "peer.h"
 
@@ -82,7 +83,8 @@ static void after_all_was_told(void) {
     uint64_t recv, refused[REFUSED];
     movers_open(&m, &options, NULL);
     struct link link = link_open_recv(&m.a, &recv);
-    pump_turn_nb(&m.a);
+    op_must(&m.a, op_simple(&m.a, QUOIT_OP_RECV_PAUSE, link.stream), 0);
+    pump_settle(&m.a); /* with nothing in the kernel the receive ends within the turn that takes the move */
     for (int i = 0; i < REFUSED; i++)
         refused[i] = op_recv(&m.a, link.stream, 0, 0);
     uint64_t move = op_move(&m.a, link.stream, m.b.handle, 1);
@@ -126,6 +128,59 @@ static void what_was_held(void) {
             link_close(at, &link);
             movers_close(&m);
         }
+}
+
+/* A reset that the kernel told during a pause is told once, there: asked again it would say that all ended well. */
+static void held_reset(void) {
+    quoit_worker_options options = {.events_max = 1};
+    struct movers m;
+    struct link busy, link;
+    uint64_t recvs[2];
+    movers_open(&m, &options, NULL);
+    for (bool first = false; !first;) {
+        busy = link_open_recv(&m.a, &recvs[0]);
+        link = link_open_recv(&m.a, &recvs[1]);
+        pump_settle(&m.a);
+        peer_send(&m.a, busy.fd, "busy", 4);
+        peer_reset(link.fd);
+        PUMP_UNTIL(&m.a, op_record(&m.a, recvs[0])->events || op_record(&m.a, recvs[1])->events);
+        first = !op_ended(&m.a, recvs[1]);
+        if (!first)
+            op_must(&m.a, op_close(&m.a, link.stream, QUOIT_OPF_ABORT), 0);
+        else
+            op_must(&m.a, op_simple(&m.a, QUOIT_OP_RECV_PAUSE, link.stream), 0);
+        link_close(&m.a, &busy);
+    }
+    pump_settle(&m.a);
+    CHECK(!op_ended(&m.a, recvs[1]));
+    link.stream = move_over(&m.a, &m.b, link.stream);
+    op_must(&m.a, recvs[1], -ECANCELED);
+    op_must(&m.b, op_recv(&m.b, link.stream, 0, 0), -ECONNRESET);
+    op_must(&m.b, op_close(&m.b, link.stream, QUOIT_OPF_ABORT), 0);
+    movers_close(&m);
+}
+
+/* What was held comes in the pieces that the receive asks for, some here and some there. */
+static void in_small_pieces(void) {
+    quoit_worker_options options = {.events_max = 1};
+    struct movers m;
+    movers_open(&m, &options, &options);
+    struct link link = link_with_held(&m.a);
+    op_must(&m.a, op_simple(&m.a, QUOIT_OP_RECV_RESUME, link.stream), 0);
+    quoit_event event = op_must(&m.a, op_recv(&m.a, link.stream, 0, 1), 1);
+    CHECK(!memcmp(event_data(&m.a, &event), "h", 1));
+    link.stream = move_over(&m.a, &m.b, link.stream);
+    m.b.collect = true;
+    uint64_t recv = op_recv(&m.b, link.stream, QUOIT_OPF_MULTI, 2);
+    PUMP_UNTIL(&m.b, op_record(&m.b, recv)->events == 1);
+    CHECK_EQ(op_record(&m.b, recv)->last.result, 2);
+    PUMP_UNTIL(&m.b, op_record(&m.b, recv)->events == 2);
+    CHECK_EQ(op_record(&m.b, recv)->last.result, 1);
+    CHECK(!memcmp(stream_of(&m.b, link.stream)->data, "eld", 3));
+    peer_send(&m.b, link.fd, "s", 1);
+    PUMP_UNTIL(&m.b, op_record(&m.b, recv)->events == 3);
+    link_close(&m.b, &link);
+    movers_close(&m);
 }
 
 /* A pause is the old handle's; so are the buffers that the program keeps. */
@@ -331,6 +386,8 @@ static const struct test_case cases[] = {
     {"after_what_runs", after_what_runs},
     {"after_all_was_told", after_all_was_told},
     {"what_was_held", what_was_held},
+    {"held_reset", held_reset},
+    {"in_small_pieces", in_small_pieces},
     {"what_stays", what_stays},
     {"resets_there", resets_there},
     {"adopted", adopted},

@@ -181,4 +181,26 @@ MUTATIONS = (
         "if (false)\n        qt_fds_take",
     ),
     Mutation("the send arena begins with a region", CORE + "scratch.c", "#define HEAD 4096u", "#define HEAD 0u"),
+    Mutation(
+        "a stream moves before its events were seen", CORE + "move.c", "if (w->seen >= m->told)", "if (m->told > 0)"
+    ),
+    Mutation(
+        "what was held does not move",
+        CORE + "move.c",
+        "    m->held_count = s->held_count;\n    if (total == 0)",
+        "    m->held_count = 0;\n    if (true)",
+    ),
+    Mutation("an end that was held does not move", CORE + "move.c", "    s->held_end = m->held_end;\n", ""),
+    Mutation(
+        "a moved stream keeps its place",
+        CORE + "move.c",
+        "    qt_list_remove(&s->dirty_link);\n    qt_listener_stream_gone(s);",
+        "    qt_list_remove(&s->dirty_link);",
+    ),
+    Mutation(
+        "a move is taken back too late",
+        CORE + "move.c",
+        "return !m->away || change(m, QT_MOVE_WITHDRAWN);",
+        "return true;",
+    ),
 )
