@@ -217,6 +217,7 @@ struct qt_worker {
     int pipes[QT_PIPES_KEPT][2]; /* empty ones, for splices */
     uint32_t pipes_kept;
     uint32_t pipes_out;
+    uint64_t harvested;     /* events there were after the last harvest */
     qt_link channels_ready; /* its channels that have something to tell */
     qt_hub *hub;
     uint64_t *adopted; /* a bit for each descriptor that was the program's */

@@ -338,7 +338,33 @@ static void receive_when_what_was_owed_is_cancelled(void) {
     pump_close(&pump);
 }
 
+static void nop_again(struct pump *pump, const quoit_event *event) {
+    if (event->kind == QUOIT_OP_NOP)
+        op_new(pump, QUOIT_OP_NOP, 0);
+}
+
+/* Ops that end at once, each answered with another, filled every batch: what the kernel had done was never told. */
+static void ops_that_end_at_once_starve_nobody(void) {
+    quoit_worker_options options = {.events_max = 2};
+    struct pump pump;
+    pump_open(&pump, &options);
+    struct link link = link_open(&pump);
+    uint64_t receive = op_recv(&pump, link.stream, 0, 0);
+    pump.on_event = nop_again;
+    for (int i = 0; i < 5; i++)
+        op_new(&pump, QUOIT_OP_NOP, 0);
+    peer_send(&pump, link.fd, "hello", 5);
+    for (int i = 0; i < 10000 && !op_ended(&pump, receive); i++)
+        pump_turn_nb(&pump);
+    CHECK(op_ended(&pump, receive));
+    op_must(&pump, receive, 5);
+    pump.on_event = NULL;
+    link_close(&pump, &link);
+    pump_close(&pump);
+}
+
 static const struct test_case cases[] = {
+    {"ops_that_end_at_once_starve_nobody", ops_that_end_at_once_starve_nobody},
     {"stop_when_connect_has_won", stop_when_connect_has_won},
     {"stop_when_open_has_won", stop_when_open_has_won},
     {"destroy_when_closed_untold", destroy_when_closed_untold},
