@@ -80,13 +80,13 @@ go_static() {
 }
 
 rust_format() {
-    for folder in bindings/rust-sys bindings/rust examples/rust; do
+    for folder in bindings/rust-sys bindings/rust examples/rust tests/torture/rust; do
         (cd "$folder" && cargo fmt --check) || return 1
     done
 }
 
 rust_clippy() {
-    for folder in bindings/rust-sys bindings/rust examples/rust; do
+    for folder in bindings/rust-sys bindings/rust examples/rust tests/torture/rust; do
         (cd "$folder" && cargo clippy --all-targets -q -- -D warnings) || return 1
     done
     (cd bindings/rust && cargo clippy --all-targets -q --features futures-io,tokio-io -- -D warnings)

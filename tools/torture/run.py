@@ -17,29 +17,36 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools")]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools/demo")]
 
 from results import BUILD, Result  # noqa: E402
+from services import find  # noqa: E402
+from services import run as build  # noqa: E402
 
-LANGUAGES = ("c", "python")
+LANGUAGES = ("c", "python", "rust")
 DRIVERS = ("uring-defer", "uring-coop", "uring-plain", "epoll")
 OUTCOMES = ("before", "during", "after")
 LEFT = ("lost", "doubled", "wrong", "fds_left", "buffers_left", "objects_left", "ops_left")
 LEAST_SHARE = 0.05
 # Interleavings of each language, all drivers together: of a whole run, and of that in ./dev test.
-WHOLE = {"c": 1_000_000, "python": 100_000}
-SHORT = {"c": 80_000, "python": 5_000}
+WHOLE = {"c": 1_000_000, "python": 100_000, "rust": 100_000}
+SHORT = {"c": 80_000, "python": 5_000, "rust": 5_000}
 SECONDS = 3000
 
 
 def program_of(language: str) -> list[str]:
     if language == "c":
         return [str(Path(os.environ.get("QUOIT_BUILD", BUILD / "dev")) / "quoit-torture")]
-    return [sys.executable, str(ROOT / "tests/torture/python/torture.py")]
+    if language == "python":
+        return [sys.executable, str(ROOT / "tests/torture/python/torture.py")]
+    source = ROOT / "tests/torture/rust"
+    build([find("cargo", "~/.cargo/bin"), "build", "--release", "--quiet"], source)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", source / "target"))
+    return [str(target / "release/quoit-torture")]
 
 
-def run(language: str, driver: str, count: int, seed: int, progress: bool) -> dict[str, Any]:
-    command = [*program_of(language), "--driver", driver, "--count", str(count), "--seed", str(seed)]
+def run(language: str, program: list[str], driver: str, count: int, seed: int, progress: bool) -> dict[str, Any]:
+    command = [*program, "--driver", driver, "--count", str(count), "--seed", str(seed)]
     command += ["--progress"] if progress else []
     row: dict[str, Any] = {"language": language, "driver": driver, "seed": seed, "count": count}
     try:
@@ -117,7 +124,10 @@ def main() -> int:
     languages, drivers = options.language or list(LANGUAGES), options.driver or list(DRIVERS)
     counts = {name: options.count or (SHORT if options.short else WHOLE)[name] for name in languages}
     result = Result("./dev torture " + " ".join(sys.argv[1:]))
-    jobs = [(name, driver, -(-counts[name] // len(drivers))) for name in languages for driver in drivers]
+    programs = {name: program_of(name) for name in languages}
+    jobs = [
+        (name, programs[name], driver, -(-counts[name] // len(drivers))) for name in languages for driver in drivers
+    ]
     with ThreadPoolExecutor(max(1, min(os.cpu_count() or 1, len(jobs)))) as pool:
         rows = list(pool.map(lambda job: run(*job, options.seed, not options.short), jobs))
     for row in rows:
