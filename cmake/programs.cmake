@@ -31,3 +31,8 @@ foreach(source ${quoit_examples})
     cmake_path(GET source STEM stem)
     quoit_program(quoit-example-${stem} ${source})
 endforeach()
+
+# What a timer costs: ./dev bench timers.
+if(EXISTS "${PROJECT_SOURCE_DIR}/bench/timers.c")
+    quoit_program(quoit-bench-timers "${PROJECT_SOURCE_DIR}/bench/timers.c")
+endif()
