@@ -8,6 +8,7 @@
 #include "sequenced.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -305,6 +306,61 @@ static void both_ends(void) {
     pump_close(&pump);
 }
 
+struct told {
+    uint32_t begins, ends;
+    uint64_t streams;
+};
+
+static void on_drain(struct pump *pump, const quoit_event *event) {
+    struct told *told = pump->ctx;
+    if (event->kind != QUOIT_KIND_DRAIN)
+        return;
+    told->begins += event->flags & QUOIT_EVF_MORE ? 1 : 0;
+    told->ends += event->flags & QUOIT_EVF_MORE ? 0 : 1;
+    told->streams = event->value;
+    CHECK_EQ(event->result, 0);
+}
+
+/* A worker that drains waits for what it accepted, until it is closed or given away. At a path, whose old file is in the way. */
+static void drained(void) {
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/quoit-sequenced-%d", (int)getpid());
+    quoit_addr addr = addr_unix(path);
+    quoit_listen_options options = {.struct_size = sizeof options,
+                                    .flags = QUOIT_LISTEN_SEQPACKET | QUOIT_LISTEN_UNLINK};
+    for (int give = 0; give < 2; give++) {
+        struct told told = {0};
+        struct pump pump;
+        pump_open(&pump, NULL);
+        pump.on_event = on_drain;
+        pump.ctx = &told;
+        quoit_op *op = op_new(&pump, QUOIT_OP_LISTEN, 0);
+        op->addr = (uintptr_t)&addr;
+        op->len = sizeof addr;
+        op->arg2 = (uintptr_t)&options;
+        uint64_t accept = op_accept(&pump, op_must(&pump, op->user_data, 0).value, QUOIT_OPF_MULTI);
+        int fd = sequenced_connect(&addr);
+        PUMP_UNTIL(&pump, op_record(&pump, accept)->events == 1);
+        quoit_handle socket = op_record(&pump, accept)->last.value;
+        CHECK_EQ(quoit_drain(pump.handle, 60000000000u), QUOIT_OK);
+        PUMP_UNTIL(&pump, told.begins == 1);
+        CHECK_EQ(told.streams, 1);
+        op_must(&pump, op_sendmsg(&pump, socket, NULL, "last", 4, 0), 4);
+        CHECK_EQ(told.ends, 0);
+        uint64_t leaves =
+            give ? op_simple(&pump, QUOIT_OP_DETACH, socket) : op_close(&pump, socket, QUOIT_OPF_ABORT);
+        uint64_t number = op_must(&pump, leaves, 0).value;
+        PUMP_UNTIL(&pump, pump.batch->flags & QUOIT_BATCH_DRAINED);
+        CHECK(told.ends == 1 && told.streams == 0);
+        if (give)
+            close((int)number);
+        close(fd);
+        pump_check_ended(&pump);
+        pump_abandon(&pump);
+    }
+    unlink(path);
+}
+
 static const struct test_case cases[] = {
     {"each_size", each_size},
     {"empty_before_the_end", empty_before_the_end},
@@ -314,5 +370,6 @@ static const struct test_case cases[] = {
     {"end_in_a_pause", end_in_a_pause},
     {"accepted_and_received", accepted_and_received},
     {"both_ends", both_ends},
+    {"drained", drained},
 };
 TEST_GROUP(seqpacket, cases);
