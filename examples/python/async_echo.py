@@ -4,10 +4,6 @@
 The worker is the event loop: each round is one call into C, whatever it brings.
 """
 
-import asyncio
-import json
-import signal
-
 import quoit
 import service
 from quoit import aio
@@ -24,16 +20,12 @@ async def echo(stream: aio.Stream) -> None:
 
 
 async def main() -> None:
-    loop = asyncio.get_running_loop()
     host = aio.current()
     async with await aio.listen(args.address) as listener:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, listener.close)
+        service.close_on_signals(listener)
         print("listening on", listener.address, flush=True)
         await listener.serve(echo, grace=1)
-    farewell = {"language": "python", "driver": host.runtime.driver, "stats": host.stats()}
-    counted = {"handler_messages": messages, "handler_bytes": received}
-    print(json.dumps({**farewell, **counted}), flush=True)
+    service.goodbye(host.runtime.driver, host.stats(), handler_messages=messages, handler_bytes=received)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,7 @@ was read of it. That one makes it a stream of its own and is the echo; the front
 """
 
 import asyncio
-import json
 import os
-import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -51,7 +49,6 @@ async def hand_over(stream: aio.Stream, back: aio.Stream) -> None:
 
 
 async def main() -> None:
-    loop = asyncio.get_running_loop()
     host = aio.current()
     handed = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -60,8 +57,7 @@ async def main() -> None:
         child = await asyncio.create_subprocess_exec(*command, env={**os.environ, "BEHIND": "1"})
         async with inside, await inside.accept() as back:
             async with await aio.listen(args.address) as listener, asyncio.TaskGroup() as handing:
-                for number in (signal.SIGTERM, signal.SIGINT):
-                    loop.add_signal_handler(number, listener.close)
+                service.close_on_signals(listener)
                 print("listening on", listener.address, flush=True)
                 async for stream in listener:
                     handed += 1
@@ -69,8 +65,7 @@ async def main() -> None:
             await back.send_eof()
             await back.recv_until(b"end")
         status = await child.wait()
-    farewell = {"language": "python", "driver": host.runtime.driver, "stats": host.stats()}
-    print(json.dumps({**farewell, "handed": handed, "status": status}), flush=True)
+    service.goodbye(host.runtime.driver, host.stats(), handed=handed, status=status)
 
 
 if __name__ == "__main__":

@@ -4,22 +4,16 @@
 A datagram that was longer than there was room for is answered by its length alone.
 """
 
-import asyncio
-import json
-import signal
-
 import quoit
 import service
 from quoit import aio
 
 
 async def main() -> None:
-    loop = asyncio.get_running_loop()
     host = aio.current()
     messages = received = 0
     async with await aio.bind(args.address) as sock:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, sock.close)
+        service.close_on_signals(sock)
         print("listening on", sock.local, flush=True)
         async for datagram in sock:
             messages += 1
@@ -31,9 +25,7 @@ async def main() -> None:
                 # One that cannot be answered, or the end.
                 if not sock.closed:
                     print("no answer to", datagram.peer, error, flush=True)
-    farewell = {"language": "python", "driver": host.runtime.driver, "stats": host.stats()}
-    counted = {"handler_messages": messages, "handler_bytes": received}
-    print(json.dumps({**farewell, **counted}), flush=True)
+    service.goodbye(host.runtime.driver, host.stats(), handler_messages=messages, handler_bytes=received)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,6 @@ and comes back, so each byte passes through both.
 """
 
 import asyncio
-import json
-import signal
 
 import service
 from quoit import aio
@@ -44,7 +42,6 @@ async def back(source: aio.Stream, target: aio.Stream) -> None:
 
 
 async def main() -> None:
-    loop = asyncio.get_running_loop()
     server = await asyncio.start_server(behind, "127.0.0.1", 0)
     inner = "{}:{}".format(*server.sockets[0].getsockname())
 
@@ -55,13 +52,10 @@ async def main() -> None:
 
     options = {"recv_buffers": args.buffers, "events_max": args.events}
     async with aio.hosted(args.driver, **options) as host, await aio.listen(args.address) as listener:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, listener.close)
+        service.close_on_signals(listener)
         print("listening on", listener.address, flush=True)
         await listener.serve(relay, grace=1)
-        farewell = {"language": "python", "driver": host.runtime.driver, "stats": host.stats()}
-        counted = {"handler_messages": messages, "handler_bytes": received}
-        print(json.dumps({**farewell, **counted}), flush=True)
+        service.goodbye(host.runtime.driver, host.stats(), handler_messages=messages, handler_bytes=received)
     server.close()
     await asyncio.gather(*answering)
 

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What both services share: arguments, the signal that ends them, and the line they say goodbye with."""
+"""What the services share: arguments, the signal that ends them, and the line they say goodbye with."""
 
 import argparse
+import asyncio
 import json
 import signal
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import quoit
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
 
 OnBatch = Callable[[quoit.Worker, Iterator[quoit.Event]], object]
 
@@ -25,6 +32,18 @@ def arguments(*positional: str) -> argparse.Namespace:
     return parser.parse_args()
 
 
+def goodbye(driver: str, stats: dict[str, object], **counters: int) -> None:
+    """The last line of output: what the service did, as JSON."""
+    farewell = {"language": "python", "driver": driver, **counters, "stats": stats}
+    print(json.dumps(farewell), flush=True)
+
+
+def close_on_signals(what: Closable) -> None:
+    """Has SIGTERM and Ctrl-C close what an async service listens on."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, what.close)
+
+
 def serve(
     args: argparse.Namespace,
     start: Callable[[quoit.Worker], OnBatch | None],
@@ -38,10 +57,4 @@ def serve(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: worker.stop())
         worker.run(start(worker))
-        farewell = {
-            "language": "python",
-            "driver": runtime.driver,
-            **counters(),
-            "stats": worker.stats(),
-        }
-        print(json.dumps(farewell), flush=True)
+        goodbye(runtime.driver, worker.stats(), **counters())

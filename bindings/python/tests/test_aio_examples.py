@@ -5,13 +5,12 @@ import json
 import socket
 import subprocess
 import sys
-import threading
 
 import pytest
 
 import support
-from support import echo_once, pattern
-from test_services import EXAMPLES, service
+from support import pattern
+from test_services import EXAMPLES, echo_at_once, service
 
 pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="the examples are not beside the tests")
 
@@ -21,19 +20,7 @@ pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="the examples are 
 def test_echo(driver: str, name: str, pressure: tuple[str, ...]) -> None:
     data = pattern(200_000)
     with service(name, "127.0.0.1:0", "--driver", driver, *pressure) as echo:
-        failed: list[int] = []
-
-        def client(number: int) -> None:
-            mine = data[number * 1000 :]
-            if echo_once(echo.address, mine) != mine:
-                failed.append(number)
-
-        clients = [threading.Thread(target=client, args=(number,)) for number in range(10)]
-        for thread in clients:
-            thread.start()
-        for thread in clients:
-            thread.join(support.LIMIT)
-        assert failed == []
+        echo_at_once(echo.address, [data[number * 1000 :] for number in range(10)])
     told = echo.farewell
     assert (told["language"], told["driver"]) == ("python", driver)
     assert told["handler_bytes"] == sum(len(data) - number * 1000 for number in range(10))
@@ -71,15 +58,5 @@ def test_handover(driver: str) -> None:
     """Also with more bytes than the front reads, and all clients at once."""
     data = pattern(300_000)
     with service("async_handover.py", "127.0.0.1:0", "--driver", driver) as front:
-        got: dict[int, bytes] = {}
-
-        def client(number: int) -> None:
-            got[number] = echo_once(front.address, data[: 1 + number * 20_000])
-
-        clients = [threading.Thread(target=client, args=(number,)) for number in range(8)]
-        for thread in clients:
-            thread.start()
-        for thread in clients:
-            thread.join(support.LIMIT)
-    assert got == {number: data[: 1 + number * 20_000] for number in range(8)}
+        echo_at_once(front.address, [data[: 1 + number * 20_000] for number in range(8)])
     assert (front.farewell["driver"], front.farewell["handed"], front.farewell["status"]) == (driver, 8, 0)

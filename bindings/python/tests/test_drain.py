@@ -5,6 +5,8 @@ import os
 import queue
 import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -12,7 +14,9 @@ import quoit
 from support import LIMIT, Echo, Running, dial, listening
 
 
-def test_accepted_streams_finish(worker: quoit.Worker) -> None:
+@contextmanager
+def served(worker: quoit.Worker) -> Iterator[tuple[Running, socket.socket, list[quoit.Drain]]]:
+    """A worker that runs, a client that it has answered, and what is told of a drain."""
     told: list[quoit.Drain] = []
     worker.on_drain = told.append
     address = listening(worker, Echo())
@@ -20,6 +24,11 @@ def test_accepted_streams_finish(worker: quoit.Worker) -> None:
         client = dial(address())
         client.sendall(b"one")
         assert client.recv(3, socket.MSG_WAITALL) == b"one"
+        yield running, client, told
+
+
+def test_accepted_streams_finish(worker: quoit.Worker) -> None:
+    with served(worker) as (running, client, told):
         worker.drain(3600)
         client.sendall(b"two")
         assert client.recv(3, socket.MSG_WAITALL) == b"two"
@@ -29,13 +38,7 @@ def test_accepted_streams_finish(worker: quoit.Worker) -> None:
 
 
 def test_grace_is_over(worker: quoit.Worker) -> None:
-    told: list[quoit.Drain] = []
-    worker.on_drain = told.append
-    address = listening(worker, Echo())
-    with Running(worker) as running:
-        client = dial(address())
-        client.sendall(b"one")
-        assert client.recv(3, socket.MSG_WAITALL) == b"one"
+    with served(worker) as (running, client, told):
         quoit.drain(worker.handle, 0.02)
         running.join()
     client.close()

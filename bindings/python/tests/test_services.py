@@ -49,23 +49,28 @@ def service(name: str, *args: str) -> Iterator[Service]:
     running.end()
 
 
+def echo_at_once(address: str, pieces: list[bytes]) -> None:
+    """A client for each piece, all at the same time; each gets its own back."""
+    failed: list[int] = []
+
+    def client(number: int) -> None:
+        if echo_once(address, pieces[number]) != pieces[number]:
+            failed.append(number)
+
+    clients = [threading.Thread(target=client, args=(number,)) for number in range(len(pieces))]
+    for thread in clients:
+        thread.start()
+    for thread in clients:
+        thread.join(support.LIMIT)
+        assert not thread.is_alive()
+    assert failed == []
+
+
 @pytest.mark.parametrize("pressure", [(), ("--buffers", "16"), ("--events", "1")], ids=" ".join)
 def test_echo(driver: str, pressure: tuple[str, ...]) -> None:
     data = pattern(300_000)
     with service("echo.py", "127.0.0.1:0", "--driver", driver, *pressure) as echo:
-        failed: list[int] = []
-
-        def client(number: int) -> None:
-            mine = data[number * 1000 :]
-            if echo_once(echo.address, mine) != mine:
-                failed.append(number)
-
-        clients = [threading.Thread(target=client, args=(number,)) for number in range(20)]
-        for thread in clients:
-            thread.start()
-        for thread in clients:
-            thread.join(support.LIMIT)
-        assert failed == []
+        echo_at_once(echo.address, [data[number * 1000 :] for number in range(20)])
         # Connections that are still open do not keep it from ending.
         idle = dial(echo.address)
     idle.close()

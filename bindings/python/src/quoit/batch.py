@@ -19,7 +19,7 @@ from . import const
 from ._quoit import ffi, lib
 from .errors import Error, check
 from .layout import BATCH_NEWS, EVENT, OP, SIZE, address
-from .runtime import destroy, drain, fill
+from .runtime import destroy, drain, fill, leave
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -346,14 +346,11 @@ class BatchWorker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
+        leave(self.close, self._close_quietly, trace)
+
+    def _close_quietly(self) -> None:
+        with contextlib.suppress(BufferError):
             self.close()
-        except BufferError:
-            if trace is None:
-                raise
-            traceback.clear_frames(trace)
-            with contextlib.suppress(BufferError):
-                self.close()
 
     def __repr__(self) -> str:
         return f"<quoit.Worker {self.handle:#x}{' closed' if self._worker == ffi.NULL else ''}>"

@@ -52,6 +52,17 @@ def fill(ctype: str, **values: int) -> Any:
     return struct
 
 
+def leave(close: Callable[[], None], quietly: Callable[[], None], trace: TracebackType | None) -> None:
+    """Closes at the end of a block. What failing frames still hold of an arena shall not hide why they failed."""
+    try:
+        close()
+    except BufferError:
+        if trace is None:
+            raise
+        traceback.clear_frames(trace)
+        quietly()
+
+
 class Runtime:
     """The set of workers of a program, and the driver they run on.
 
@@ -136,14 +147,7 @@ class Runtime:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self.close()
-        except BufferError:
-            if trace is None:
-                raise
-            # What the failing frames still hold shall not hide why they failed.
-            traceback.clear_frames(trace)
-            self.close_quietly()
+        leave(self.close, self.close_quietly, trace)
 
     def __del__(self) -> None:
         if self._runtime is None:

@@ -151,7 +151,8 @@ class DatagramSocket(SocketOptions[_Box], Series[_Box, Datagram]):
         if not 0 <= segment <= 0xFFFF:
             raise ValueError(f"segment is from 0 to 65535, not {segment}")
         self._check_send()
-        await box.debt.room(self._check_send)
+        if box.debt.full:
+            await box.debt.room(self._check_send)
         worker = box.host.worker
         there = worker.hold_struct(addresses.parse(peer)) if peer else 0
         info = worker.hold_struct(_packet_info(source, interface)) if source or interface else 0

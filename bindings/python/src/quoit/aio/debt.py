@@ -19,9 +19,14 @@ class Debt:
         self.bytes = 0
         self.waiters: deque[asyncio.Future[None]] = deque()
 
+    @property
+    def full(self) -> bool:
+        """True when a send has to wait for `room`."""
+        return self.bytes > SEND_ABOVE
+
     async def room(self, check: Callable[[], object]) -> None:
         """Waits while more than SEND_ABOVE is owed; check raises if there is no point in waiting."""
-        while self.bytes > SEND_ABOVE:
+        while self.full:
             waiter = self._loop.create_future()
             self.waiters.append(waiter)
             try:
@@ -36,7 +41,7 @@ class Debt:
 
     def paid(self, size: int) -> None:
         self.bytes -= size
-        if self.bytes <= SEND_ABOVE:
+        if not self.full:
             self.wake()
 
     def wake(self) -> None:

@@ -166,7 +166,8 @@ class Stream(SocketOptions[Inlet], Held[Inlet]):
         """
         inlet = self._resource
         self._check_send("send")
-        await inlet.debt.room(lambda: self._check_send("send"))
+        if inlet.debt.full:
+            await inlet.debt.room(lambda: self._check_send("send"))
         whole = data if isinstance(data, bytes) else bytes(data)
         size = len(whole)
         if not size:
@@ -206,7 +207,8 @@ class Stream(SocketOptions[Inlet], Held[Inlet]):
             raise ValueError("a descriptor is sent with at least one byte of data")
         inlet = self._resource
         self._check_send("send_fd")
-        await inlet.debt.room(lambda: self._check_send("send_fd"))
+        if inlet.debt.full:
+            await inlet.debt.room(lambda: self._check_send("send_fd"))
         reply = inlet.host.reply()
         worker, handle = inlet.host.worker, inlet.handle
 
