@@ -372,6 +372,44 @@ def test_datagram_sockets(run: Runner) -> None:
     run(main)
 
 
+def test_connections_of_messages(run: Runner) -> None:
+    """Adopted, they are datagram sockets, with an end: an empty message is none."""
+
+    async def main() -> None:
+        one, two = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        async with await aio.adopt_datagrams(one.detach()) as sock:
+            with two:
+                two.send(b"first")
+                two.send(b"last")
+                assert await sock.send(b"answer") == 6
+                assert await in_thread(two.recv, 100) == b"answer"
+            assert [datagram.data async for datagram in sock] == [b"first", b"last"]
+            with pytest.raises(quoit.Error, match="QUOIT_E_CLOSED"):
+                await sock.recv()
+
+    run(main)
+
+
+def test_a_datagram_socket_that_is_busy(run: Runner, tmp_path: Path) -> None:
+    """A detach that cannot be leaves it as it was: it goes on to receive and to send."""
+
+    async def main() -> None:
+        sink = await aio.bind(f"unix:{tmp_path}/sink", waiting_bytes=1)
+        async with sink, await aio.bind(f"unix:{tmp_path}/source", peer=sink.local) as source:
+            sends = [asyncio.create_task(source.send(b"%d" % number)) for number in range(50)]
+            await until(lambda: sink.waiting and not sink._resource.armed)
+            await until(lambda: source.bytes_queued and any(task.done() for task in sends))
+            with pytest.raises(quoit.Error, match="QUOIT_E_BUSY"):
+                await source.detach()
+            got = [(await sink.recv()).data for _ in range(50)]
+            assert got == [b"%d" % number for number in range(50)]
+            await asyncio.gather(*sends)
+            await sink.send_to(b"back", source.local)
+            assert (await source.recv()).data == b"back"
+
+    run(main)
+
+
 def test_files(run: Runner, tmp_path: Path) -> None:
     async def main() -> None:
         path = tmp_path / "file"

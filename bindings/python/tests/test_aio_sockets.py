@@ -4,6 +4,7 @@
 import os
 import socket
 import stat
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +91,41 @@ def test_of_a_datagram_socket(run: Runner) -> None:
             assert sock.get_option("recv_buffer") == kernel(sock, SOL, socket.SO_RCVBUF) >= 70_000
             assert kernel(sock, IP, socket.IP_TOS) == 8
             assert sock.get_option("busy_poll") == 0
+
+    run(main)
+
+
+def test_every_option_has_its_name() -> None:
+    from quoit.aio.options import _KINDS
+
+    numbers = {name: value for name, value in vars(quoit.const).items() if name.startswith("SOCKET_")}
+    assert {f"SOCKET_{name.upper()}": kind.number for name, kind in _KINDS.items()} == numbers
+    assert set(aio.Options.__annotations__) | {"freebind", "v6only", "reuseport"} == set(_KINDS)
+
+
+def test_who_sent_it(run: Runner, tmp_path: Path) -> None:
+    me = aio.Credentials(os.getpid(), os.getuid(), os.getgid())
+
+    async def main() -> None:
+        sink = await aio.bind(f"unix:{tmp_path}/sink")
+        async with sink, await aio.connect_datagrams(f"unix:{tmp_path}/sink") as source:
+            await source.send(b"before")
+            assert (await sink.recv()).credentials is None
+            await sink.set_options(credentials=True)
+            assert sink.get_option("credentials") is True
+            await source.send(b"after")
+            got = await sink.recv()
+            assert (got.data, got.credentials) == (b"after", me)
+
+    run(main)
+
+
+def test_no_connections_of_messages(run: Runner, tmp_path: Path) -> None:
+    async def main() -> None:
+        with pytest.raises(ValueError, match="SEQPACKET"):
+            await aio.listen(f"unix:{tmp_path}/x", flags=quoit.LISTEN_SEQPACKET)
+        with pytest.raises(ValueError, match="SEQPACKET"):
+            await aio.connect(f"unix:{tmp_path}/x", flags=quoit.CONNECT_SEQPACKET)
 
     run(main)
 

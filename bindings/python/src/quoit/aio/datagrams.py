@@ -2,6 +2,7 @@
 """Datagram sockets that are awaited, UDP and Unix. What came waits in a queue: a cancelled receive takes nothing."""
 
 import socket
+import struct
 from typing import Any, NamedTuple
 
 from .. import address as addresses
@@ -10,6 +11,7 @@ from ..batch import Buffer, Event
 from ..errors import Error, event_error
 from ..runtime import fill
 from .debt import Debt
+from .descriptors import Credentials
 from .host import Host, current
 from .intake import Intake
 from .options import SocketOptions
@@ -29,6 +31,7 @@ class Datagram(NamedTuple):
     length     how many bytes it had: more than data if it was cut
     local      with BIND_PKTINFO the address it was sent to, a group for instance; else ""
     interface  with BIND_PKTINFO the index of the interface it came by; else 0
+    credentials  on a Unix socket with that option who sent it; else None
     """
 
     data: bytes
@@ -36,6 +39,7 @@ class Datagram(NamedTuple):
     length: int
     local: str = ""
     interface: int = 0
+    credentials: Credentials | None = None
 
     @property
     def truncated(self) -> bool:
@@ -46,7 +50,7 @@ class Datagram(NamedTuple):
 class _Box(Intake[Datagram]):
     """What the worker tells of a datagram socket."""
 
-    __slots__ = ("cap", "debt", "info", "port")
+    __slots__ = ("cap", "debt", "eof", "info", "port")
 
     shown = "DatagramSocket"
     opcode = const.OP_RECVMSG
@@ -56,11 +60,17 @@ class _Box(Intake[Datagram]):
         self.port = port
         self.cap = cap
         self.info = info
+        # A connection of messages that was adopted: its peer sends no more.
+        self.eof = False
         self.debt = Debt(host.loop)
         self.arm()
 
     def came(self, event: Event) -> bool:
-        _, _, _, _, result, offset, size, segment, _, value = event
+        _, flags, _, _, result, offset, size, segment, _, value = event
+        if flags & const.EVF_EOF:
+            self.eof = True
+            self.wake_all()
+            return True
         if result < 0:
             return False
         view = self.host.worker.recv_view
@@ -68,7 +78,10 @@ class _Box(Intake[Datagram]):
         peer, _ = addresses.read(bytes(view[value : value + addresses.SIZE]))
         to = addresses.read(bytes(view[value + addresses.SIZE : value + 2 * addresses.SIZE])) if self.info else ("", 0)
         if not segment:
-            self.put(Datagram(data, peer, result, *to))
+            sender = None
+            if flags & const.EVF_CREDENTIALS:
+                sender = Credentials(*struct.unpack_from("=3i", view, value + addresses.SIZE))
+            self.put(Datagram(data, peer, result, *to, sender))
             return True
         # Several that the kernel has joined: all but the last are of one size.
         for at in range(0, result, segment):
@@ -78,7 +91,13 @@ class _Box(Intake[Datagram]):
     def weigh(self, item: Datagram) -> int:
         return len(item.data) + EACH
 
+    def went_on(self) -> None:
+        if not self.eof:
+            super().went_on()
+
     def refuse(self) -> None:
+        if self.eof:
+            raise Error(const.E_CLOSED, "recvmsg")
         error = self.error
         if error is not None and not self.ending:
             # It says what became of an earlier datagram; the socket is as good as before.

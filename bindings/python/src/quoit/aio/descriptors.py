@@ -38,7 +38,7 @@ class Parcel(NamedTuple):
 
 
 class Credentials(NamedTuple):
-    """The process that made an end of a Unix stream, and its user and group."""
+    """The process that made an end of a Unix stream, or that sent a message, and its user and group."""
 
     pid: int
     uid: int

@@ -140,6 +140,8 @@ async def listen(
     for quoit.Worker.listen; descriptors: its streams, of a Unix socket, are for `recv_fds`. Errors: quoit.Error with
     the errno of bind(2) or listen(2).
     """
+    if flags & const.LISTEN_SEQPACKET:
+        raise ValueError("connections of messages (LISTEN_SEQPACKET) are no streams: quoit.aio has none")
     host = host or current()
     host.check("listen")
     worker = host.worker

@@ -29,6 +29,7 @@ class Options(TypedDict, total=False):
     busy_poll          how long a receive may spin at the device; more than the system's default needs a privilege
     user_timeout       how long sent bytes may stay unacknowledged, 0 the system's default
     priority, mark     for queueing, 0 to 6 without privilege, and for routing, with one
+    credentials        Unix sockets: each message tells who sent it (`Datagram.credentials`, `Stream.credentials`)
     """
 
     nodelay: bool
@@ -46,9 +47,10 @@ class Options(TypedDict, total=False):
     user_timeout: float
     priority: int
     mark: int
+    credentials: bool
 
 
-Switch = Literal["nodelay", "keepalive", "freebind", "v6only", "reuseport"]
+Switch = Literal["nodelay", "keepalive", "credentials", "freebind", "v6only", "reuseport"]
 Time = Literal["keepalive_idle", "keepalive_interval", "defer_accept", "busy_poll", "user_timeout"]
 Number = Literal[
     "keepalive_count", "linger", "send_buffer", "recv_buffer", "tos", "incoming_cpu", "priority", "mark"
@@ -78,6 +80,7 @@ _KINDS = {
     "user_timeout": _Kind(const.SOCKET_USER_TIMEOUT, float),
     "priority": _Kind(const.SOCKET_PRIORITY, int),
     "mark": _Kind(const.SOCKET_MARK, int),
+    "credentials": _Kind(const.SOCKET_CREDENTIALS, bool),
     "freebind": _Kind(const.SOCKET_FREEBIND, bool),
     "v6only": _Kind(const.SOCKET_V6ONLY, bool),
     "reuseport": _Kind(const.SOCKET_REUSEPORT, bool),

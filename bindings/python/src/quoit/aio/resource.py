@@ -246,7 +246,7 @@ class Held(Generic[R]):
 
 
 class Series(Held[R], Generic[R, T]):
-    """One that brings things, for `async for`, until it is closed."""
+    """One that brings things, for `async for`, until it is closed or has ended."""
 
     __slots__ = ()
 
@@ -261,6 +261,6 @@ class Series(Held[R], Generic[R, T]):
         try:
             return await self._next()
         except Error as error:
-            if error.status == const.E_CLOSED and self.closed:
+            if error.status == const.E_CLOSED:
                 raise StopAsyncIteration from None
             raise

@@ -117,7 +117,8 @@ class Stream(SocketOptions[Inlet], Held[Inlet]):
     def credentials(self) -> Credentials | None:
         """Who made the peer's end of a Unix stream with descriptors=True; None until bytes have come.
 
-        The system tells it: the process and user that connected, or that listened.
+        The system tells it: the process and user that connected, or that listened; with the option of that name those
+        that sent what came last.
         """
         inlet = self._resource
         return inlet.credentials if isinstance(inlet, FdInlet) else None
@@ -328,6 +329,8 @@ async def connect(
     stream, `recv_fds` is wanted. Cancelled, a connection that was made meanwhile is dropped. Errors: quoit.Error with
     the errno of connect(2), ETIMEDOUT for the timeout.
     """
+    if flags & const.CONNECT_SEQPACKET:
+        raise ValueError("connections of messages (CONNECT_SEQPACKET) are no streams: quoit.aio has none")
     host = host or current()
     host.check("connect")
     opening = Opening(host, descriptors)
