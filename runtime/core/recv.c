@@ -205,69 +205,70 @@ static void recv_done(qt_req *req, const qt_completion *c) {
         qt_send_mark(s);
 }
 
-/*
- * The next bytes that waited, no more than this op takes at a time: the one they came for may have taken more. A part of a buffer is copied into a
- * block of its own. Null when there is no memory for that; `told` counts the buffers that are done with.
- */
-static qt_buffer *next_held(qt_stream *s, uint32_t *told) {
+static void forget_held(qt_stream *s, uint32_t count) {
+    if (count == 0)
+        return;
+    s->held_count -= count;
+    memmove(s->held, s->held + count, s->held_count * sizeof *s->held);
+}
+
+uint32_t qt_recv_take_held(qt_stream *s, uint8_t *to, uint32_t room) {
     qt_worker *w = s->object.worker;
-    qt_buffer *buffer = qt_buffer_at(w, s->held[*told]);
+    qt_buffer *buffer = qt_buffer_at(w, s->held[0]);
+    uint32_t left = buffer->length - s->held_skip;
+    uint32_t n = left < room ? left : room;
+    memcpy(to, w->buffers.base + buffer->offset + s->held_skip, n);
+    s->held_skip += n;
+    if (n < left)
+        return n;
+    s->held_skip = 0;
+    buffer->pins--;
+    qt_buffer_settle(w, buffer);
+    forget_held(s, 1);
+    return n;
+}
+
+/* What this op takes at a time of a buffer that waited, if not all of it: the op that its bytes came for may have taken more. Else 0. */
+static uint32_t part_of(qt_stream *s, const qt_buffer *buffer) {
     uint32_t left = buffer->length - s->held_skip;
     bool capped = datagram(s) == NULL && s->recv_cap != 0 && s->recv_cap < left;
-    uint32_t take = capped ? s->recv_cap : left;
-    qt_buffer *part = buffer;
-    if (take < buffer->length) {
-        part = qt_buffer_take_large(w, take, s->object.handle);
-        if (part == NULL)
-            return NULL;
-        part->length = take;
-        memcpy(w->buffers.base + part->offset, w->buffers.base + buffer->offset + s->held_skip, take);
+    return capped ? s->recv_cap : s->held_skip > 0 ? left : 0;
+}
+
+/* A part, in a block of its own: a buffer is told once. */
+static void tell_part(qt_stream *s, uint32_t length) {
+    qt_worker *w = s->object.worker;
+    qt_buffer *part = qt_buffer_take_large(w, length, s->object.handle);
+    if (part == NULL) {
+        end_recv(s, -ENOMEM, 0);
+        return;
     }
-    s->held_skip = capped ? s->held_skip + take : 0;
-    *told += !capped;
+    part->length = qt_recv_take_held(s, w->buffers.base + part->offset, length);
     part->pins--;
-    if (!capped && part != buffer) {
-        buffer->pins--;
-        qt_buffer_settle(w, buffer);
-    }
-    return part;
+    tell(s, part, true);
 }
 
 /* Bytes that waited come first, then the end if it waited too. */
 static void tell_held(qt_stream *s) {
     uint32_t told = 0;
     while (told < s->held_count && s->recv != NULL && !(s->paused & QT_PAUSED_USER)) {
-        qt_buffer *buffer = next_held(s, &told);
-        if (buffer != NULL)
+        qt_buffer *buffer = qt_buffer_at(s->object.worker, s->held[told]);
+        uint32_t length = part_of(s, buffer);
+        if (length > 0) {
+            forget_held(s, told);
+            told = 0;
+            tell_part(s, length);
+        } else {
+            told++;
+            buffer->pins--;
             tell(s, buffer, true);
-        else
-            end_recv(s, -ENOMEM, 0);
+        }
     }
-    for (uint32_t i = told; i < s->held_count; i++)
-        s->held[i - told] = s->held[i];
-    s->held_count -= told;
+    forget_held(s, told);
     if (s->held_count == 0 && s->held_end && s->recv != NULL) {
         s->held_end = false;
         end_recv(s, s->held_error, s->held_error == 0 ? QUOIT_EVF_EOF : 0);
     }
-}
-
-uint32_t qt_recv_take_held(qt_stream *s, uint8_t *to, uint32_t room) {
-    qt_worker *w = s->object.worker;
-    qt_buffer *buffer = qt_buffer_at(w, s->held[0]);
-    uint8_t *bytes = w->buffers.base + buffer->offset;
-    uint32_t n = buffer->length < room ? buffer->length : room;
-    memcpy(to, bytes, n);
-    buffer->length -= n;
-    if (buffer->length > 0) {
-        memmove(bytes, bytes + n, buffer->length);
-        return n;
-    }
-    buffer->pins--;
-    qt_buffer_settle(w, buffer);
-    s->held_count--;
-    memmove(s->held, s->held + 1, s->held_count * sizeof *s->held);
-    return n;
 }
 
 static void begin(qt_stream *s, qt_pending *p, uint32_t cap, bool keep) {

@@ -183,6 +183,27 @@ static void in_small_pieces(void) {
     movers_close(&m);
 }
 
+/* A splice takes what is left of such a piece. */
+static void the_rest_of_a_piece(void) {
+    quoit_worker_options options = {.events_max = 1};
+    struct movers m;
+    char text[3];
+    movers_open(&m, &options, &options);
+    struct link link = link_with_held(&m.a), to = link_open(&m.b);
+    link.stream = move_over(&m.a, &m.b, link.stream);
+    quoit_event event = op_must(&m.b, op_recv(&m.b, link.stream, 0, 1), 1);
+    CHECK(!memcmp(event_data(&m.b, &event), "h", 1));
+    quoit_op *op = op_new(&m.b, QUOIT_OP_SPLICE, link.stream);
+    op->arg2 = to.stream;
+    op->len = 3;
+    op_must(&m.b, op->user_data, 3);
+    peer_recv(&m.b, to.fd, text, 3);
+    CHECK(!memcmp(text, "eld", 3));
+    link_close(&m.b, &link);
+    link_close(&m.b, &to);
+    movers_close(&m);
+}
+
 /* A pause is the old handle's; so are the buffers that the program keeps. */
 static void what_stays(void) {
     struct movers m;
@@ -388,6 +409,7 @@ static const struct test_case cases[] = {
     {"what_was_held", what_was_held},
     {"held_reset", held_reset},
     {"in_small_pieces", in_small_pieces},
+    {"the_rest_of_a_piece", the_rest_of_a_piece},
     {"what_stays", what_stays},
     {"resets_there", resets_there},
     {"adopted", adopted},
