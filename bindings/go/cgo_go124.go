@@ -22,6 +22,8 @@ package quoit
 #cgo nocallback quoit_addr_text
 #cgo noescape quoit_peer_addr
 #cgo nocallback quoit_peer_addr
+#cgo noescape quoit_socket_get
+#cgo nocallback quoit_socket_get
 #cgo noescape quoit_local_addr
 #cgo nocallback quoit_local_addr
 #cgo noescape quoit_file_size

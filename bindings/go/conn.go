@@ -18,6 +18,9 @@ type Conn struct {
 	err     error // what OnClose will tell
 	closing bool  // Close or Abort was asked
 	aborted bool
+	deaf    bool                    // the receive has told its last event
+	ended   bool                    // because the peer has ended its side
+	detach  func(fd int, err error) // told once it is detached
 }
 
 // Handle is the stream's, for ops of the program's own.
@@ -203,7 +206,15 @@ func (c *Conn) received(e *Event) {
 	if e.Len > 0 && !c.closing {
 		c.h.OnData(c, c.w.lent(e))
 	}
-	if e.Flags&EventMore != 0 || c.closing {
+	if e.Flags&EventMore != 0 {
+		return
+	}
+	c.deaf, c.ended = true, e.Flags&EventEOF != 0
+	if c.closing {
+		return
+	}
+	if c.detach != nil && (c.ended || e.Result == -int64(syscall.ECANCELED)) {
+		c.detachNow()
 		return
 	}
 	if e.Result < 0 {
@@ -230,6 +241,7 @@ func (c *Conn) failed(err error) {
 func (w *Worker) dropConn(c *Conn) {
 	w.conns[c.handle.Slot()] = nil
 	c.closing, c.aborted = true, true
+	c.notDetached(statusError("detach", int64(EClosed)))
 	c.h.OnClose(c, c.err)
 }
 

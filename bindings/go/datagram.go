@@ -30,6 +30,8 @@ type BindOptions struct {
 	// MaxDatagram is how many bytes of a datagram are received; what is longer comes truncated. 0 is any datagram whole. What
 	// fits into WorkerOptions.RecvBufferSize beside 256 bytes is received without asking the kernel for each.
 	MaxDatagram uint32
+	// Socket are options to set before anything is received.
+	Socket []SocketOption
 }
 
 // Datagram is one that was received. Data is lent, and all of it valid, until OnDatagram returns.
@@ -81,9 +83,6 @@ func (w *Worker) Bind(address string, o BindOptions, h DatagramHandler, done fun
 		done(nil, err)
 		return
 	}
-	if o.MaxDatagram == 0 {
-		o.MaxDatagram = DatagramMax
-	}
 	op := w.op()
 	op.Opcode = OpBind
 	op.UserData = w.calls.add("bind "+address, func(e *Event) {
@@ -91,10 +90,7 @@ func (w *Worker) Bind(address string, o BindOptions, h DatagramHandler, done fun
 			done(nil, err)
 			return
 		}
-		s := &DatagramSocket{w: w, h: h, handle: Handle(e.Value), options: o}
-		w.sockets[s] = struct{}{}
-		s.receive()
-		done(s, nil)
+		w.openSocket(Handle(e.Value), o, h, done)
 	}, nil)
 	// The options stand behind: at offset 0 they would be none.
 	mem := w.place(op, int(unsafe.Sizeof(addr)+unsafe.Sizeof(options)))
@@ -104,6 +100,24 @@ func (w *Worker) Bind(address string, o BindOptions, h DatagramHandler, done fun
 	if op.Len = uint32(unsafe.Sizeof(addr)); addr.Family == 0 {
 		op.Addr, op.Len = 0, 0
 	}
+}
+
+// openSocket has a new socket receive.
+func (w *Worker) openSocket(handle Handle, o BindOptions, h DatagramHandler, done func(s *DatagramSocket, err error)) {
+	if o.MaxDatagram == 0 {
+		o.MaxDatagram = DatagramMax
+	}
+	s := &DatagramSocket{w: w, h: h, handle: handle, options: o}
+	w.setOptions(s.handle, o.Socket, func(err error) {
+		if err != nil {
+			w.closeQuietly(s.handle)
+			done(nil, err)
+			return
+		}
+		w.sockets[s] = struct{}{}
+		s.receive()
+		done(s, nil)
+	})
 }
 
 func (s *DatagramSocket) receive() {

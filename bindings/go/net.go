@@ -55,6 +55,8 @@ type ListenOptions struct {
 	// SkewPercent, with ListenReuseport on each worker of the runtime: one that has more than so many percent more
 	// connections than the one with the fewest hands new ones over to that one.
 	SkewPercent uint32
+	// Socket are options to set before the first connection is accepted, which has them too (but SocketLinger).
+	Socket []SocketOption
 }
 
 // Listener accepts connections for a ConnHandler.
@@ -69,6 +71,7 @@ type Listener struct {
 	accepting bool // the accept has not told its end
 	cancelled bool // and was asked to
 	paused    bool
+	detach    func(fd int, err error) // told once it is detached
 }
 
 // Listen listens on an address and gives each connection to h. done is told the listener, or the error.
@@ -86,8 +89,15 @@ func (w *Worker) Listen(address string, o ListenOptions, h ConnHandler, done fun
 			return
 		}
 		l := &Listener{w: w, h: h, handle: Handle(e.Value), port: uint16(e.Aux)}
-		l.accept()
-		done(l, nil)
+		w.setOptions(l.handle, o.Socket, func(err error) {
+			if err != nil {
+				w.closeQuietly(l.handle)
+				done(nil, err)
+				return
+			}
+			l.accept()
+			done(l, nil)
+		})
 	}, nil)
 	mem := w.place(op, int(unsafe.Sizeof(addr)+unsafe.Sizeof(rawListenOptions{})))
 	*(*Addr)(unsafe.Pointer(&mem[0])) = addr
@@ -116,6 +126,10 @@ func (l *Listener) accepted(e *Event) {
 	cancelled := l.cancelled
 	l.cancelled = false
 	if cancelled && l.handle != 0 {
+		if l.detach != nil {
+			l.detachNow()
+			return
+		}
 		if !l.paused { // resumed before the pause had come through
 			l.accept()
 		}
@@ -181,37 +195,7 @@ func (l *Listener) Close() {
 // the error. timeout 0 waits as long as the kernel does. done may be nil. What is returned asks the attempt to end: done
 // is then told ECANCELED, unless it was told something already or the connection was there first.
 func (w *Worker) Dial(address string, timeout time.Duration, h ConnHandler, done func(c *Conn, err error)) (cancel func()) {
-	if done == nil {
-		done = func(*Conn, error) {}
-	}
-	addr, err := ParseAddr(address)
-	if err != nil {
-		done(nil, err)
-		return func() {}
-	}
-	op := w.op()
-	op.Opcode, op.Len, op.TimeoutNs = OpConnect, uint32(unsafe.Sizeof(addr)), duration(timeout)
-	userData := w.calls.add("connect to "+address, func(e *Event) {
-		if err := eventError("connect to "+address, e); err != nil {
-			done(nil, err)
-			return
-		}
-		c := w.addConn(Handle(e.Value), h)
-		op := w.op()
-		op.Opcode, op.Flags, op.Target, op.UserData = OpRecv, FlagMulti, c.handle, ownData(tagConn)
-		h.OnOpen(c)
-		done(c, nil)
-	}, nil)
-	op.UserData = userData
-	mem := w.place(op, int(unsafe.Sizeof(addr)))
-	*(*Addr)(unsafe.Pointer(&mem[0])) = addr
-	return func() {
-		if w.calls.find(userData) != nil {
-			op := w.op()
-			op.Opcode, op.Flags, op.Arg, op.Arg2 = OpCancel, FlagQuiet, OpConnect, userData
-			op.UserData = ownData(tagNone)
-		}
-	}
+	return w.DialWith(address, DialOptions{Timeout: timeout}, h, done)
 }
 
 func duration(d time.Duration) uint64 {

@@ -43,8 +43,8 @@ func (n *Net) listenPacket(ctx context.Context, network, address string, o quoit
 }
 
 // dialPacket makes a datagram socket that is connected to a peer.
-func (n *Net) dialPacket(ctx context.Context, network, target string) (net.Conn, error) {
-	c, err := n.bind(ctx, network, "", quoit.BindOptions{Peer: target})
+func (n *Net) dialPacket(ctx context.Context, network, target string, o quoit.DialOptions) (net.Conn, error) {
+	c, err := n.bind(ctx, network, o.Local, quoit.BindOptions{Peer: target, Socket: o.Socket})
 	if err != nil {
 		return nil, err
 	}

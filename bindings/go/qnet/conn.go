@@ -29,6 +29,7 @@ type Conn struct {
 	paused               bool   // the worker receives no more until `in` is nearly empty
 	writing              bool   // a Write goes on: others wait, so that none ends up inside it
 	readShut, writeShut  bool
+	resets               bool // Close drops what has not left
 	eof, over            bool
 	readError, sendError error
 }
@@ -173,6 +174,10 @@ func (c *Conn) work() {
 	defer c.mu.Unlock()
 	c.due = false
 	if c.over {
+		return
+	}
+	if c.closed && c.resets {
+		c.q.Abort()
 		return
 	}
 	if p := c.out.bytes(); len(p) > 0 {

@@ -26,6 +26,10 @@ func (n *Net) DialTimeout(network, address string, timeout time.Duration) (net.C
 // DialContext is Dial that gives up when ctx ends; what ends later does not touch the connection. A name with many
 // addresses is tried one by one; the error is that of the first. It fits http.Transport.DialContext.
 func (n *Net) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return n.dial(ctx, network, address, quoit.DialOptions{})
+}
+
+func (n *Net) dial(ctx context.Context, network, address string, o quoit.DialOptions) (net.Conn, error) {
 	if err := n.check("dial", network, address); err != nil {
 		return nil, err
 	}
@@ -39,7 +43,7 @@ func (n *Net) DialContext(ctx context.Context, network, address string) (net.Con
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: named{network, address}, Err: err}
 	}
 	for _, target := range targets {
-		c, err := dialOne(ctx, network, target)
+		c, err := dialOne(ctx, network, target, o)
 		if err == nil {
 			return c, nil
 		}
@@ -63,13 +67,13 @@ type dialling struct {
 	cancel func()
 }
 
-func (n *Net) dialOne(ctx context.Context, network, target string) (net.Conn, error) {
+func (n *Net) dialOne(ctx context.Context, network, target string, o quoit.DialOptions) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	l := n.loops[int(n.next.Add(1))%len(n.loops)]
 	d := &dialling{over: make(chan struct{})}
-	if err := l.w.Post(func() { d.start(l, network, target) }); err != nil {
+	if err := l.w.Post(func() { d.start(l, network, target, o) }); err != nil {
 		return nil, cause(err)
 	}
 	select {
@@ -86,8 +90,8 @@ func (n *Net) dialOne(ctx context.Context, network, target string) (net.Conn, er
 	}
 }
 
-func (d *dialling) start(l *loop, network, target string) {
-	d.cancel = l.w.Dial(target, 0, l, func(q *quoit.Conn, err error) {
+func (d *dialling) start(l *loop, network, target string, o quoit.DialOptions) {
+	d.cancel = l.w.DialWith(target, o, l, func(q *quoit.Conn, err error) {
 		if err != nil {
 			d.err = cause(err)
 		} else {

@@ -151,3 +151,31 @@ func ExampleNet_ListenPacket() {
 	// 6 b <nil>
 	// 0 bytes of 7 <nil>
 }
+
+// A listener and a dialler with options, in the places where package net has them.
+func ExampleListenConfig() {
+	n, stop := start()
+	defer stop()
+	lc := qnet.ListenConfig{Net: n, SocketOptions: qnet.SocketOptions{KeepAlive: 30 * time.Second}}
+	ln, err := lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	d := qnet.Dialer{Net: n, Timeout: 5 * time.Second, SocketOptions: qnet.SocketOptions{TOS: 16}}
+	c, err := d.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	accepted, err := ln.Accept() // has what its listener was given
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer accepted.Close()
+	idle, err := accepted.(*qnet.Conn).Option(quoit.SocketKeepaliveIdle)
+	fmt.Println(time.Duration(idle), err)
+	fmt.Println(c.(*qnet.Conn).Option(quoit.SocketTOS))
+	// Output:
+	// 30s <nil>
+	// 16 <nil>
+}

@@ -19,6 +19,7 @@ import (
 type Listener struct {
 	net     *Net
 	network string
+	options quoit.ListenOptions
 	addr    net.Addr
 	parts   []*acceptor
 
@@ -52,6 +53,10 @@ func (n *Net) Listen(network, address string) (net.Listener, error) {
 
 // ListenContext is Listen that gives up resolving a name when ctx ends.
 func (n *Net) ListenContext(ctx context.Context, network, address string) (net.Listener, error) {
+	return n.listen(ctx, network, address, quoit.ListenOptions{})
+}
+
+func (n *Net) listen(ctx context.Context, network, address string, o quoit.ListenOptions) (net.Listener, error) {
 	fail := func(err error) (net.Listener, error) {
 		return nil, &net.OpError{Op: "listen", Net: network, Addr: named{network, address}, Err: err}
 	}
@@ -62,7 +67,7 @@ func (n *Net) ListenContext(ctx context.Context, network, address string) (net.L
 	if err != nil {
 		return fail(err)
 	}
-	ln := &Listener{net: n, network: network}
+	ln := &Listener{net: n, network: network, options: o}
 	ln.canAccept.L = &ln.mu
 	for i, target := range targets {
 		if err = ln.listenOn(target); err == nil {
@@ -114,17 +119,17 @@ func lacksFamily(err error) bool {
 // listenOn makes the parts; all of them or none.
 func (ln *Listener) listenOn(target string) error {
 	loops := ln.net.loops
-	var flags uint32
+	o := ln.options
 	if ln.network == "unix" {
 		loops = loops[:1]
 	} else if len(loops) > 1 {
-		flags = quoit.ListenReuseport
+		o.Flags |= quoit.ListenReuseport
 	}
 	if ln.network == "tcp6" {
-		flags |= quoit.ListenV6Only
+		o.Flags |= quoit.ListenV6Only
 	}
 	for _, l := range loops {
-		bound, err := ln.listenPart(l, target, flags)
+		bound, err := ln.listenPart(l, target, o)
 		if err != nil {
 			ln.closeParts()
 			return err
@@ -137,31 +142,34 @@ func (ln *Listener) listenOn(target string) error {
 	return nil
 }
 
-func (ln *Listener) listenPart(l *loop, target string, flags uint32) (bound quoit.Addr, err error) {
+func (ln *Listener) listenPart(l *loop, target string, o quoit.ListenOptions) (bound quoit.Addr, err error) {
 	a := &acceptor{loop: l, ln: ln}
-	over := make(chan struct{})
-	posted := l.w.Post(func() {
-		l.w.Listen(target, quoit.ListenOptions{Flags: flags}, a, func(q *quoit.Listener, failed error) {
-			if err = failed; err == nil {
+	err = l.ask(func(done func(err error)) {
+		l.w.Listen(target, o, a, func(q *quoit.Listener, err error) {
+			if err == nil {
 				a.q, bound = q, q.Local()
 				q.OnEnd = a.onEnd
 				l.acceptors[a] = struct{}{}
 			}
-			close(over)
+			done(err)
 		})
 	})
-	if posted != nil {
-		return bound, cause(posted)
+	if err != nil {
+		return quoit.Addr{}, err
 	}
-	select {
-	case <-over:
-	case <-l.w.Done():
-		return quoit.Addr{}, net.ErrClosed
+	ln.parts = append(ln.parts, a)
+	return bound, nil
+}
+
+// ask is that of the part's loop, unless the listener is closed.
+func (ln *Listener) ask(a *acceptor, f func(done func(err error))) error {
+	ln.mu.Lock()
+	closed := ln.closed
+	ln.mu.Unlock()
+	if closed {
+		return net.ErrClosed
 	}
-	if err == nil {
-		ln.parts = append(ln.parts, a)
-	}
-	return bound, err
+	return a.loop.ask(f)
 }
 
 // Accept takes the next connection (a *Conn), and waits for one if there is none.
