@@ -71,10 +71,12 @@ endif()
 # The examples that no demo drives.
 find_program(quoit_python NAMES python3)
 if(quoit_python AND TARGET quoit-example-udp_echo)
-    foreach(driver ${quoit_drivers})
-        add_test(NAME unit-example-udp_echo-${driver}
-                 COMMAND ${quoit_python} "${PROJECT_SOURCE_DIR}/tests/examples/udp_echo.py"
-                         $<TARGET_FILE:quoit-example-udp_echo> ${driver})
-        set_tests_properties(unit-example-udp_echo-${driver} PROPERTIES TIMEOUT 120 LABELS unit)
+    foreach(example udp_echo balance)
+        foreach(driver ${quoit_drivers})
+            add_test(NAME unit-example-${example}-${driver}
+                     COMMAND ${quoit_python} "${PROJECT_SOURCE_DIR}/tests/examples/${example}.py"
+                             $<TARGET_FILE:quoit-example-${example}> ${driver})
+            set_tests_properties(unit-example-${example}-${driver} PROPERTIES TIMEOUT 120 LABELS unit)
+        endforeach()
     endforeach()
 endif()
