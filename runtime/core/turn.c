@@ -102,28 +102,31 @@ static void open_mailbox(qt_worker *w) {
     }
 }
 
-/* Messages of channels stay there until the batch has room for them. */
-static void tell_channels(qt_worker *w, uint32_t share) {
-    if (w->queue.count == 0)
-        qt_channels_deliver(w, (w->batch->events_max - w->batch->nevents + share - 1) / share);
-}
-
 /*
- * The kernel's completions come when all that was told before has its place in the batch. A program whose ops end at once and which
- * answers each with another would never let them: after a batch of such events they have their turn all the same, and wait in the queue.
+ * More is told when all that was told before has its place in the batch. A program whose ops end at once and which answers each with
+ * another would never let it: a batch of such events after the last time, there were `since` events then, it waits in the queue.
  */
-static uint32_t most_completions(const qt_worker *w) {
+static uint32_t most_more(const qt_worker *w, uint64_t since) {
     const quoit_batch *batch = w->batch;
     if (room(w) && w->queue.count == 0)
         return batch->events_max - batch->nevents;
-    return w->stats.events - w->queue.count >= w->harvested + batch->events_max ? batch->events_max : 0;
+    return w->stats.events - w->queue.count >= since + batch->events_max ? batch->events_max : 0;
+}
+
+/* Messages of channels stay there until then. */
+static void tell_channels(qt_worker *w, uint32_t share) {
+    uint32_t most = qt_list_empty(&w->channels_ready) ? 0 : most_more(w, w->channels_told);
+    if (most == 0)
+        return;
+    qt_channels_deliver(w, (most + share - 1) / share);
+    w->channels_told = w->stats.events;
 }
 
 static void harvest(qt_worker *w) {
     /* Half the batch for channels, half for the kernel's completions; a single event each has in its turn. */
     if (w->batch->tick % 2)
         tell_channels(w, 2);
-    uint32_t most = most_completions(w);
+    uint32_t most = most_more(w, w->harvested);
     if (most > 0) {
         w->driver->ops->harvest(w->driver, most);
         w->harvested = w->stats.events;

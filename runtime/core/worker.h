@@ -218,6 +218,7 @@ struct qt_worker {
     uint32_t pipes_kept;
     uint32_t pipes_out;
     uint64_t harvested;     /* events there were after the last harvest */
+    uint64_t channels_told; /* and after messages of channels were told */
     qt_link channels_ready; /* its channels that have something to tell */
     qt_hub *hub;
     uint64_t *adopted; /* a bit for each descriptor that was the program's */

@@ -351,6 +351,33 @@ static void one_to_one(void) {
     pair_close(&pair);
 }
 
+static void nop_again(struct pump *pump, const quoit_event *event) {
+    if (event->kind == QUOIT_OP_NOP)
+        op_new(pump, QUOIT_OP_NOP, 0);
+}
+
+/* Ops that end at once, each answered with another, fill every batch: messages have their turn all the same. */
+static void ops_that_end_at_once_starve_no_channel(void) {
+    quoit_worker_options options = {.events_max = 2};
+    struct pump pump;
+    pump_open(&pump, &options);
+    quoit_handle channel = channel_new(&pump, QUOIT_CHANNEL_MANY_TO_ONE, 8);
+    for (uint64_t word = 0; word < 8; word++)
+        op_must(&pump, op_channel_send(&pump, channel, word, 0, 0), 0);
+    pump.on_event = nop_again;
+    for (int i = 0; i < 5; i++)
+        op_new(&pump, QUOIT_OP_NOP, 0);
+    for (uint64_t word = 0; word < 8; word++) {
+        uint64_t receive = op_channel_recv(&pump, channel, 0);
+        for (int i = 0; i < 10000 && !op_ended(&pump, receive); i++)
+            pump_turn_nb(&pump);
+        CHECK(op_ended(&pump, receive));
+        CHECK_EQ(op_record(&pump, receive)->last.value, word);
+    }
+    pump.on_event = NULL;
+    pump_close(&pump);
+}
+
 static const struct test_case cases[] = {
     {"carries_its_words", carries_its_words},
     {"one_recv_for_all", one_recv_for_all},
@@ -363,5 +390,6 @@ static const struct test_case cases[] = {
     {"never_more_than_the_batch", never_more_than_the_batch},
     {"wrong_uses", wrong_uses},
     {"one_to_one", one_to_one},
+    {"ops_that_end_at_once_starve_no_channel", ops_that_end_at_once_starve_no_channel},
 };
 TEST_GROUP(channels, cases);
