@@ -186,12 +186,12 @@ impl Drop for Other {
     }
 }
 
+/// Runs a test beside another worker: with ordinary batches, and with one event a turn.
 pub fn with_other(test: impl AsyncFn(&Other) -> Result<()>) {
     on_each_driver(|runtime| {
-        let other = Other::new(runtime);
-        let mut executor = runtime.worker().executor().expect("an executor");
-        let end = executor.block_on(async { time::timeout(Duration::from_secs(60), test(&other)).await });
-        end.expect("the executor runs").expect("it ends in time").expect("no error");
-        drop(executor);
+        for events_max in [256, 1] {
+            let other = Other::new(runtime);
+            run(runtime.worker().events_max(events_max).grease(), test(&other));
+        }
     });
 }
