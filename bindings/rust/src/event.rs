@@ -226,7 +226,7 @@ impl<'b> Event<'b> {
 
     /// Who sent the datagram that it brings; none if it brings none, or one of a socket without a name.
     pub fn peer(&self) -> Option<Addr> {
-        if self.kind() != Kind::RecvMsg || self.raw.result < 0 {
+        if self.kind() != Kind::RecvMsg || self.raw.result < 0 || self.eof() {
             return None;
         }
         let at = (self.recv_base + self.raw.value) as *const sys::quoit_addr;

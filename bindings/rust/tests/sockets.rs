@@ -8,11 +8,11 @@ use quoit::net::{
     inherited, Keepalive, Listener, Passed, Stream, TcpListener, TcpStream, UdpSocket, UnixDatagram,
     UnixListener, UnixStream,
 };
-use quoit::{rt, BindOptions, Error, ListenOptions, Result};
+use quoit::{rt, symbol, BindOptions, Call, Error, ListenOptions, Result};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net as unix;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -224,6 +224,34 @@ fn listeners_and_datagram_sockets_come_and_go() {
             let client = UnixStream::connect(dir.0.join("socket")).await?;
             client.write_all("x").await?;
             assert_eq!(listener.accept().await?.recv().await?.as_deref(), Some(&b"x"[..]));
+            Ok(())
+        });
+    });
+}
+
+/// A connection of messages is a datagram socket that ends.
+#[test]
+fn a_connection_of_messages_ends() {
+    on_each_driver(|runtime| {
+        run(runtime.worker(), async {
+            let pair: &'static mut [i32; 2] = Box::leak(Box::new([0; 2]));
+            let (unix, seqpacket) = (1i32, 5i32);
+            let function = symbol(None, "socketpair")?;
+            // SAFETY: int socketpair(int, int, int, int *); the memory is there for good.
+            let call = unsafe { Call::new::<i32>(function) }.arg(unix).arg(seqpacket).arg(0i32);
+            assert_eq!(rt::native::<i32>(call.arg(pair.as_mut_ptr())).await?, 0);
+            // SAFETY: the call has opened both, and nobody else knows them.
+            let [near, far] = pair.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+            let near = UnixDatagram::from_std(near.into()).await?;
+            let far = UnixDatagram::from_std(far.into()).await?;
+            near.send(b"one message").await?;
+            near.send(b"and another").await?;
+            drop(near);
+            assert_eq!(&far.recv().await?[..], b"one message");
+            assert_eq!(&far.recv().await?[..], b"and another");
+            for _ in 0..3 {
+                assert_eq!(far.recv().await.expect_err("the end stays").name(), "ENOTCONN");
+            }
             Ok(())
         });
     });

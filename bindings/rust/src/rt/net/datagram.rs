@@ -3,7 +3,7 @@
 
 use super::result_with_value;
 use crate::addr::Addr;
-use crate::error::{check_event, Result};
+use crate::error::{check_event, Error, Result};
 use crate::handle::Handle;
 use crate::ops::{op, packet_info};
 use crate::options::BindOptions;
@@ -22,6 +22,9 @@ use std::rc::Rc;
 
 /// Datagrams that may wait for a call of recv; beyond them the kernel holds what comes, and drops what it cannot hold.
 const WAITING_MAX: usize = 128;
+
+/// The error of a receive behind the end of a connection.
+const ENOTCONN: i32 = -107;
 
 /// A datagram that came, in the receive buffer that the kernel wrote. The buffer goes back when this is dropped.
 #[derive(Debug)]
@@ -276,6 +279,8 @@ impl Sink for Inner {
     fn event(&self, _: &Core, event: &sys::quoit_event) {
         self.inbox.begin_event(event);
         match check_event(event.result) {
+            // A connection of messages, adopted as a datagram socket, has an end: that brings none.
+            Ok(_) if event.flags & sys::QUOIT_EVF_EOF != 0 => self.inbox.fail(Error::from_status(ENOTCONN)),
             Ok(whole) => {
                 // Made in any case: a kept buffer goes back when its lease is dropped.
                 let datagram = self.read(event, whole);

@@ -61,6 +61,9 @@ impl UnixDatagram {
     }
 
     /// The next datagram, as [`UdpSocket::recv`](super::UdpSocket::recv).
+    ///
+    /// # Errors
+    /// `ENOTCONN` at the end of a connection of messages (seqpacket), which may be adopted as a socket of this type.
     pub async fn recv(&self) -> Result<Datagram> {
         self.socket.recv().await
     }
