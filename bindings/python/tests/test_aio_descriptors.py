@@ -259,6 +259,25 @@ def test_a_stream_goes_and_comes_back(run: Runner) -> None:
     run(main)
 
 
+def test_a_stream_that_nobody_reads(run: Runner) -> None:
+    """Paused, it is given away with all that had come; the rest is with the kernel."""
+    data = pattern(6_000_000)
+
+    async def main() -> None:
+        async with beside() as (stream, client):
+            sending = asyncio.create_task(in_thread(client.sendall, data))
+            await until(lambda: stream._resource.paused)
+            fd, unread = await stream.detach()
+            assert len(unread) > 100_000
+            assert data.startswith(unread)
+            async with await aio.adopt_stream(fd) as again:
+                assert await again.recv_exactly(len(data) - len(unread)) == data[len(unread) :]
+                await sending
+                client.close()
+
+    run(main)
+
+
 def test_a_stream_that_is_busy(run: Runner) -> None:
     """A detach that cannot be leaves the stream as it was."""
 

@@ -177,13 +177,22 @@ def test_stopped_from_elsewhere(run: Runner) -> None:
 
     async def main() -> None:
         host = aio.current()
-        async with pair() as (here, _):
-            waits = [asyncio.create_task(wait) for wait in (here.recv(), aio.sleep(3600), host.receive_message())]
+        sender, receiver = await aio.channel(1)
+        full, _unread = await aio.channel(1)
+        await full.send(1)
+        await full.send(2)
+        async with pair() as (here, _), await aio.bind("127.0.0.1:0") as sock:
+            waiting = (here.recv(), aio.sleep(3600), host.receive_message(), sock.recv(), receiver.recv(), full.send(3))
+            waits = [asyncio.create_task(wait) for wait in waiting]
             await aio.sleep(0.001)
             await in_thread(quoit.stop, host.worker.handle)
             outcomes = await asyncio.gather(*waits, return_exceptions=True)
             assert all(isinstance(outcome, quoit.Error) for outcome in outcomes)
-            for again in (here.recv(), aio.sleep(1), aio.connect("127.0.0.1:1"), here.send_all(b"x")):
+            for again in (
+                here.recv(), aio.sleep(1), aio.connect("127.0.0.1:1"), here.send_all(b"x"), here.detach(), sock.recv(),
+                sock.send_to(b"x", "127.0.0.1:1"), sock.detach(), receiver.recv(), sender.send(1), aio.channel(1),
+                aio.bind("127.0.0.1:0"), sock.set_options(tos=1), aio.adopt_stream(0),
+            ):  # fmt: skip
                 with pytest.raises(quoit.Error):
                     await again
         await asyncio.sleep(0.001)
