@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bounded channels of the library, whose receiver is a worker: [`many_to_one`], [`one_to_one`] and [`oneshot`].
 //!
-//! Senders are tasks of any worker of the process. A send is done when its value is in the channel, and waits, without a turn of either
-//! worker, while that is full. Unlike those of [`mpsc`](super::mpsc), which any thread may use, such a channel costs no wake of
-//! its own: messages and room are told with the worker's other events.
+//! Senders are tasks of any worker of the process. A send is an operation, done when its value is in the channel: it may have a limit of
+//! time, and may be [recalled](Send::recall) with its value. That it is done comes with the worker's next events, so values that are
+//! sent one after the other cost a turn each, and several that are under way share it; where only speed counts, and where other
+//! threads send, use [`mpsc`](super::mpsc).
 //!
 //! ```
 //! # use quoit::sync::channel;
