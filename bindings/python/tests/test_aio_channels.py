@@ -79,8 +79,9 @@ def test_many_to_one(run: Runner, capacity: int) -> None:
     run(main)
 
 
-def test_both_ends_in_one_loop(run: Runner) -> None:
-    """It is the object itself that arrives."""
+@pytest.mark.parametrize("pressure", [{}, {"events_max": 1}], ids=["", "one-event"])
+def test_both_ends_in_one_loop(run: Runner, pressure: dict[str, int]) -> None:
+    """It is the object itself that arrives, and after the end there is nothing left to close."""
 
     async def main() -> None:
         sender, receiver = await aio.channel(2)
@@ -96,7 +97,7 @@ def test_both_ends_in_one_loop(run: Runner) -> None:
         await sending
         assert all(one is other for one, other in zip(got, things, strict=True))
 
-    run(main)
+    run(main, **pressure)
 
 
 @pytest.mark.parametrize("pressure", [{}, {"events_max": 1}], ids=["", "one-event"])
@@ -231,6 +232,24 @@ def test_closes(run: Runner) -> None:
 
     # What is dropped is not waited for.
     run(main, close_timeout_ns=3600 * 10**9)
+
+
+def test_a_close_after_the_end(run: Runner) -> None:
+    """What was taken in and not received is dropped then."""
+
+    async def main() -> None:
+        sender, receiver = await aio.channel(1000)
+        for index in range(100):
+            await sender.send(index)
+        sender.close()
+        await until(lambda: receiver._resource.finished)
+        assert not receiver.closed
+        assert await receiver.recv() == 0
+        receiver.close()
+        assert receiver.closed
+        assert [index async for index in receiver] == []
+
+    run(main)
 
 
 def test_a_sender_that_is_let_go_of(run: Runner) -> None:

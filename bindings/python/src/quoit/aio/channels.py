@@ -48,7 +48,8 @@ class _Line(Intake[T]):
         elif not flags & const.EVF_EOF and not (self.finishing and event[4] in _GONE):
             return False
         if not flags & const.EVF_MESSAGE or flags & const.EVF_EOF:
-            self.finished = True
+            # It has ended by itself: the close only follows.
+            self.finished = self.ending = True
             if not self.finishing:
                 self.gone()  # a oneshot has brought its message
             self.wake_all()
@@ -78,6 +79,10 @@ class _Line(Intake[T]):
         # A oneshot that was closed by its message is told by that.
         if self.ending or self.finished or not isinstance(outcome, Error):
             self.gone()
+
+    def drop(self) -> None:
+        super().drop()
+        self.discard()  # what waits may have outlived the channel
 
     def gone(self) -> None:
         super().gone()
