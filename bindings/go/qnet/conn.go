@@ -30,6 +30,7 @@ type Conn struct {
 	writing              bool   // a Write goes on: others wait, so that none ends up inside it
 	readShut, writeShut  bool
 	resets               bool // Close drops what has not left
+	detached             bool // by Detach, which then is what `closed` means
 	eof, over            bool
 	readError, sendError error
 }
@@ -176,7 +177,7 @@ func (c *Conn) work() {
 	if c.over {
 		return
 	}
-	if c.closed && c.resets {
+	if c.closed && c.resets && !c.detached {
 		c.q.Abort()
 		return
 	}
@@ -196,6 +197,9 @@ func (c *Conn) work() {
 		c.deaf = true
 		c.q.CloseRead()
 	}
+	if c.detached {
+		return
+	}
 	if c.closed {
 		c.q.Close()
 	} else if c.paused && c.in.len() <= c.limits.readLow {
@@ -207,11 +211,11 @@ func (c *Conn) work() {
 func (c *Conn) received(data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.readShut {
+	if c.closed && !c.detached || c.readShut {
 		return
 	}
 	c.in.append(data)
-	if !c.paused && c.in.len() >= c.limits.read {
+	if !c.paused && !c.detached && c.in.len() >= c.limits.read {
 		c.paused = true
 		c.q.Pause()
 	}

@@ -28,6 +28,7 @@ type Listener struct {
 	queue     []*Conn
 	by        deadline
 	closed    bool
+	keeps     bool // adopted: the path stays
 	failure   error
 }
 
@@ -206,7 +207,7 @@ func (ln *Listener) Close() error {
 	}
 	ln.closed = true
 	ln.by.set(time.Time{}, &ln.canAccept)
-	if path, ok := ln.addr.(*net.UnixAddr); ok && path.Name != "" && path.Name[0] != '@' {
+	if path, ok := ln.addr.(*net.UnixAddr); ok && !ln.keeps && path.Name != "" && path.Name[0] != '@' {
 		os.Remove(path.Name)
 	}
 	for _, c := range ln.queue {

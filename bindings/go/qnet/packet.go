@@ -17,6 +17,7 @@ import (
 type PacketConn struct {
 	endpoint      // its remote is nil unless dialled
 	v6       bool // of an IPv6 socket
+	keeps    bool // adopted: the path stays
 
 	// Of the worker's goroutine.
 	s      *quoit.DatagramSocket
@@ -190,15 +191,15 @@ func (c *PacketConn) Close() error {
 	}
 	c.in.reset()
 	if !c.over {
-		unlink(c.local)
+		c.unlink()
 		c.post()
 	}
 	return nil
 }
 
-// unlink removes the file of a Unix socket of ours.
-func unlink(a net.Addr) {
-	if path, ok := a.(*net.UnixAddr); ok && path.Name != "" && path.Name[0] != '@' {
+// unlink removes the file of a Unix socket that this package made.
+func (c *PacketConn) unlink() {
+	if path, ok := c.local.(*net.UnixAddr); ok && !c.keeps && path.Name != "" && path.Name[0] != '@' {
 		os.Remove(path.Name)
 	}
 }

@@ -87,7 +87,7 @@ func (c *PacketConn) ended(err error) {
 	}
 	c.over = true
 	if !c.closed {
-		unlink(c.local)
+		c.unlink()
 	}
 	c.out.reset()
 	if c.readError == nil {
