@@ -186,7 +186,7 @@ func quoitAddr(network string, to net.Addr) (quoit.Addr, error) {
 		if len(a.IP) == 0 {
 			ip := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 			if network == "udp6" {
-				ip = netip.IPv6Loopback()
+				ip = netip.AddrFrom16([16]byte{15: 1})
 			}
 			from = netip.AddrPortFrom(ip, from.Port())
 		}
