@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What a timer costs when 1,000,000 are armed, and what it costs among 1,000: arming, cancelling, expiring, memory.
 
-Nanoseconds of the thread's own time for each, events taken; medians of interleaved rounds, and the ratio of the two. The
-first arming is told by itself: it brings its memory with it. Memory is what arming the first ones added to the process.
+Nanoseconds of the thread's own time for each, events taken; medians of interleaved rounds, and the ratio of the two.
+The first arming is told by itself: it brings its memory with it. Memory is what it added to the process.
 
 Examples: ./dev bench timers    ./dev bench timers --count 100000 --rounds 5
 """
@@ -71,8 +71,8 @@ def main() -> int:
     for row in rows:
         ratios = "  ".join(f"{ratio:.2f}" for ratio in row.get("ratios", {}).values())
         print(
-            f"{row['driver']:<6} {row['count']:>10} {row['first_ns']:>9.0f} {row['arm_ns']:>7.0f} {row['cancel_ns']:>10.0f}"
-            f" {row['expire_ns']:>10.0f} {row['bytes']:>7.0f}   {ratios}"
+            f"{row['driver']:<6} {row['count']:>10} {row['first_ns']:>9.0f} {row['arm_ns']:>7.0f}"
+            f" {row['cancel_ns']:>10.0f} {row['expire_ns']:>10.0f} {row['bytes']:>7.0f}   {ratios}"
         )
     result.write("bench-timers.json", machine={"cpus": os.cpu_count(), "kernel": os.uname().release}, rows=rows)
     return 0

@@ -62,6 +62,32 @@ static void recv_and_cancel_in_one_batch(void) {
     pump_close(&pump);
 }
 
+/* Who comes second finds nothing to ask: the op is ending already. */
+static void asked_once(void) {
+    struct pump pump;
+    pump_open(&pump, NULL);
+    struct link link = link_open(&pump);
+    for (int i = 0; i < 20; i++) {
+        uint64_t recv = op_recv(&pump, link.stream, i % 2 ? QUOIT_OPF_MULTI : 0, 0);
+        quoit_op *op = op_new(&pump, QUOIT_OP_POLL, 0);
+        op->offset = link.fd;
+        op->arg = QUOIT_POLL_IN;
+        uint64_t poll = op->user_data, cancels[5];
+        pump_turn_nb(&pump);
+        cancels[0] = op_cancel(&pump, link.stream, QUOIT_OP_RECV, 0);
+        cancels[1] = op_cancel(&pump, 0, QUOIT_OP_POLL, poll);
+        cancels[2] = op_cancel(&pump, link.stream, QUOIT_OP_RECV, 0);
+        cancels[3] = op_cancel(&pump, link.stream, 0, 0);
+        cancels[4] = op_cancel(&pump, 0, QUOIT_OP_POLL, poll);
+        for (int k = 0; k < 5; k++)
+            op_must(&pump, cancels[k], k < 2 ? 1 : -ENOENT);
+        op_must(&pump, recv, -ECANCELED);
+        op_must(&pump, poll, -ECANCELED);
+    }
+    link_close(&pump, &link);
+    pump_close(&pump);
+}
+
 static void accept_by_listener(void) {
     struct pump pump;
     quoit_addr addr = addr_v4(0);
@@ -231,6 +257,7 @@ static void everything_of_a_stream(void) {
 static const struct test_case cases[] = {
     {"recv_by_stream", recv_by_stream},
     {"recv_and_cancel_in_one_batch", recv_and_cancel_in_one_batch},
+    {"asked_once", asked_once},
     {"accept_by_listener", accept_by_listener},
     {"sends_by_stream", sends_by_stream},
     {"timer_by_user_data", timer_by_user_data},

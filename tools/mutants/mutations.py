@@ -203,4 +203,24 @@ MUTATIONS = (
         "return !m->away || change(m, QT_MOVE_WITHDRAWN);",
         "return true;",
     ),
+    Mutation("a cancel asks twice", CORE + "cancel.c", "p->verdict == 0 && (!by_user_data", "(!by_user_data"),
+    Mutation(
+        "an ABORT does not hasten a close",
+        CORE + "close.c",
+        "if (forced && object->closing == QT_CLOSING)",
+        "if (false)",
+    ),
+    Mutation(
+        "joining a group hears all groups",
+        CORE + "datagram.c",
+        "IP_MULTICAST_ALL,\n                         0);",
+        "IP_MULTICAST_ALL,\n                         1);",
+    ),
+    Mutation("timers of several clocks come in reverse", CORE + "clocks.c", "late > longest", "late < longest"),
+    Mutation(
+        "a period counts from its event",
+        CORE + "timers.c",
+        "now - (int64_t)(late % period), t->period_ns",
+        "now - (int64_t)(late % period) * 0, t->period_ns",
+    ),
 )
