@@ -31,7 +31,10 @@ CARRIED: dict[str, tuple[str, str]] = {
     "RECV": ("RECV into the buffer ring (5.19); MULTI: multishot (6.0)", "recv(2) when readable"),
     "RECV_PAUSE": ("ASYNC_CANCEL of the receive", "stops to look"),
     "RECV_RESUME": ("RECV again", "looks again"),
-    "SEND": ("SEND, SENDMSG where several leave together; ZEROCOPY: SEND_ZC, SENDMSG_ZC (6.2)", "sendmsg(2), at once where it can"),
+    "SEND": (
+        "SEND, SENDMSG where several leave together; ZEROCOPY: SEND_ZC, SENDMSG_ZC (6.2)",
+        "sendmsg(2), at once where it can",
+    ),
     "SENDV": ("SENDMSG; ZEROCOPY: SENDMSG_ZC (6.2)", "sendmsg(2)"),
     "SHUTDOWN": ("SHUTDOWN", "shutdown(2)"),
     "CLOSE": ("SHUTDOWN, RECV, CLOSE", "the same calls"),
