@@ -199,12 +199,26 @@ func TestInheritedFds(t *testing.T) {
 	}
 	t.Setenv("LISTEN_FDS", "1")
 	t.Setenv("LISTEN_FDNAMES", "web")
-	var stat syscall.Stat_t
-	if syscall.Fstat(3, &stat) != nil {
-		t.Skip("descriptor 3 is not open here")
-	}
+	openThree(t)
 	list, err := InheritedFds()
 	if len(list) != 1 || list[0] != (InheritedFd{3, "web"}) || err != nil {
 		t.Errorf("found %v, %v", list, err)
 	}
+}
+
+// openThree makes sure that there is a descriptor 3, the first one that LISTEN_FDS means.
+func openThree(t *testing.T) {
+	var stat syscall.Stat_t
+	if syscall.Fstat(3, &stat) == nil {
+		return
+	}
+	null, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err == nil && null != 3 {
+		err = syscall.Dup3(null, 3, syscall.O_CLOEXEC)
+		syscall.Close(null)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(3) })
 }

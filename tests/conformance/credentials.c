@@ -2,11 +2,11 @@
 /* credentials.c: who sent each message of a Unix socket: this process or a child, told by recvmsg and recv fd where it was asked for. */
 #define _GNU_SOURCE
 #include "check.h"
+#include "descriptors.h"
 #include "groups.h"
 #include "peer.h"
 #include "sequenced.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,10 +22,6 @@ static uint64_t op_set(struct pump *pump, quoit_handle socket, int64_t value) {
     op->arg = QUOIT_SOCKET_CREDENTIALS;
     op->offset = value;
     return op->user_data;
-}
-
-static uint64_t op_recv_fd(struct pump *pump, quoit_handle socket) {
-    return op_simple(pump, QUOIT_OP_RECV_FD, socket);
 }
 
 /* A child sends the bytes and is gone; its number. */
@@ -162,7 +158,7 @@ static void connections(void) {
             else
                 CHECK_EQ(send(fd, "from", len, MSG_NOSIGNAL), (ssize_t)len);
             if (!recv || op_record(&pump, recv)->ended)
-                recv = i == 6 ? op_recv_fd(&pump, socket)
+                recv = i == 6 ? op_recv_fd(&pump, socket, 0)
                               : op_recvmsg(&pump, socket, i % 2 ? QUOIT_OPF_MULTI : 0, caps[i / 2]);
             uint32_t seen = op_record(&pump, recv)->events + 1;
             PUMP_UNTIL(&pump, op_record(&pump, recv)->events >= seen);
@@ -172,7 +168,7 @@ static void connections(void) {
         }
         close(fd);
         if (op_record(&pump, recv)->ended)
-            recv = i == 6 ? op_recv_fd(&pump, socket) : op_recvmsg(&pump, socket, 0, 0);
+            recv = i == 6 ? op_recv_fd(&pump, socket, 0) : op_recvmsg(&pump, socket, 0, 0);
         CHECK_EQ(op_must(&pump, recv, 0).flags, QUOIT_EVF_EOF);
         op_must(&pump, op_close(&pump, socket, 0), 0);
     }
@@ -189,30 +185,20 @@ static void streams(void) {
     op->offset = ends[0];
     quoit_handle stream = op_must(&pump, op->user_data, 0).value;
     child_sends(ends[1], NULL, "first", 5);
-    quoit_event event = op_must(&pump, op_recv_fd(&pump, stream), 5);
+    quoit_event event = op_must(&pump, op_recv_fd(&pump, stream, 0), 5);
     CHECK(!(event.flags & QUOIT_EVF_CREDENTIALS));
     event.flags |= QUOIT_EVF_CREDENTIALS;
     check_sender(&pump, &event, 0, getpid());
     op_must(&pump, op_set(&pump, stream, 1), 0);
     pid_t child = child_sends(ends[1], NULL, "second", 6);
     CHECK_EQ(send(ends[1], "third", 5, MSG_NOSIGNAL), 5);
-    event = op_must(&pump, op_recv_fd(&pump, stream), 6); /* no more than one sender's */
+    event = op_must(&pump, op_recv_fd(&pump, stream, 0), 6); /* no more than one sender's */
     check_sender(&pump, &event, 0, child);
-    event = op_must(&pump, op_recv_fd(&pump, stream), 5);
+    event = op_must(&pump, op_recv_fd(&pump, stream, 0), 5);
     check_sender(&pump, &event, 0, getpid());
     close(ends[1]);
     op_must(&pump, op_close(&pump, stream, 0), 0);
     pump_close(&pump);
-}
-
-static int open_fds(void) {
-    DIR *list = opendir("/proc/self/fd");
-    int count = 0;
-    CHECK(list != NULL);
-    while (readdir(list))
-        count++;
-    closedir(list);
-    return count;
 }
 
 /* The peer's byte with eight descriptors. */
@@ -270,7 +256,7 @@ static void descriptors_are_dropped(void) {
         }
         CHECK_EQ(open_fds(), before);
         send_with_descriptors(ends[1]);
-        quoit_event event = op_must(&pump, op_recv_fd(&pump, socket), 1);
+        quoit_event event = op_must(&pump, op_recv_fd(&pump, socket, 0), 1);
         CHECK_EQ(event.aux, 8);
         CHECK_EQ(open_fds(), before + 8);
         const int32_t *words = (const int32_t *)(uintptr_t)(pump.batch->recv_base + event.value);

@@ -2,11 +2,11 @@
 /* fds.c: descriptors over Unix streams: in order, told with their sender's credentials, none lost or left open. */
 #define _GNU_SOURCE
 #include "check.h"
+#include "descriptors.h"
 #include "groups.h"
 #include "ops.h"
 #include "peer.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -24,20 +24,6 @@ static struct link pair_open(struct pump *pump) {
     quoit_op *op = op_new(pump, QUOIT_OP_ADOPT, 0);
     op->offset = ends[0];
     return (struct link){.stream = op_must(pump, op->user_data, 0).value, .fd = ends[1]};
-}
-
-static uint64_t op_send_fd(struct pump *pump, quoit_handle stream, int fd, const char *text) {
-    quoit_op *op = op_new(pump, QUOIT_OP_SEND_FD, stream);
-    op->offset = fd;
-    op->addr = (uintptr_t)text;
-    op->len = (uint32_t)strlen(text);
-    return op->user_data;
-}
-
-static uint64_t op_recv_fd(struct pump *pump, quoit_handle stream, uint32_t most) {
-    quoit_op *op = op_new(pump, QUOIT_OP_RECV_FD, stream);
-    op->len = most;
-    return op->user_data;
 }
 
 static uint64_t limited(struct pump *pump, uint64_t id, uint64_t timeout_ns) {
@@ -83,20 +69,6 @@ static ssize_t peer_recv_fd(int socket, char *text, size_t room, int *fd) {
         memcpy(fd, CMSG_DATA(c), sizeof *fd);
     }
     return n;
-}
-
-static int open_fds(void) {
-    DIR *list = opendir("/proc/self/fd");
-    int count = 0;
-    CHECK(list != NULL);
-    while (readdir(list))
-        count++;
-    closedir(list);
-    return count;
-}
-
-static const int32_t *words_of(const struct pump *pump, const quoit_event *event) {
-    return (const int32_t *)(uintptr_t)(pump->batch->recv_base + event->value);
 }
 
 /* Between other sends: the descriptor comes with its own bytes, and those come where they were given. */
@@ -180,7 +152,7 @@ static void receives(void) {
         CHECK_EQ(event.flags, QUOIT_EVF_LENT);
         CHECK_EQ(event.aux, 2);
         CHECK(!memcmp(event_data(&pump, &event), "here", 4));
-        const int32_t *words = words_of(&pump, &event);
+        const int32_t *words = fd_words(&pump, &event);
         CHECK_EQ(words[0], getpid());
         CHECK_EQ(words[1], getuid());
         CHECK_EQ(words[2], getgid());
@@ -223,14 +195,14 @@ static void too_many(void) {
     CHECK_EQ(event.aux, QUOIT_FDS_MAX);
     CHECK_EQ(open_fds(), before + QUOIT_FDS_MAX);
     for (uint32_t i = 0; i < event.aux; i++)
-        close(words_of(&pump, &event)[3 + i]);
+        close(fd_words(&pump, &event)[3 + i]);
     CHECK_EQ(open_fds(), before);
     peer_send_fds(link.fd, "exact", many, QUOIT_FDS_MAX);
     event = op_must(&pump, op_recv_fd(&pump, link.stream, 0), 5);
     CHECK_EQ(event.flags, QUOIT_EVF_LENT);
     CHECK_EQ(event.aux, QUOIT_FDS_MAX);
     for (uint32_t i = 0; i < event.aux; i++)
-        close(words_of(&pump, &event)[3 + i]);
+        close(fd_words(&pump, &event)[3 + i]);
     peer_send_fds(link.fd, "dropped", many, 3);
     op_must(&pump, op_recv(&pump, link.stream, 0, 0), 7);
     CHECK_EQ(open_fds(), before);
@@ -288,7 +260,7 @@ static void recv_that_waits(void) {
         quoit_event event = op_must(&pump, recv, how == 3 ? 3 : how == 2 ? -ETIMEDOUT : -ECANCELED);
         CHECK(how == 3 || (event.value == 0 && event.aux == 0 && event.buffer == 0));
         if (how == 3)
-            close(words_of(&pump, &event)[3]);
+            close(fd_words(&pump, &event)[3]);
         op_must(&pump, op_cancel(&pump, link.stream, QUOIT_OP_RECV_FD, 0), -ENOENT);
     }
     for (uint32_t flags = 0; flags <= QUOIT_OPF_ABORT; flags += QUOIT_OPF_ABORT) {

@@ -2,11 +2,11 @@
 /* seqpacket_ops.c: connections of messages: sends that wait, half-closes, closes, descriptors, adopting, what is refused. */
 #define _GNU_SOURCE
 #include "check.h"
+#include "descriptors.h"
 #include "groups.h"
 #include "peer.h"
 #include "sequenced.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -190,34 +190,6 @@ static void closes_that_do_not_end(void) {
     pump_close(&pump);
 }
 
-static int open_fds(void) {
-    DIR *list = opendir("/proc/self/fd");
-    int count = 0;
-    CHECK(list != NULL);
-    while (readdir(list))
-        count++;
-    closedir(list);
-    return count;
-}
-
-static uint64_t op_send_fd(struct pump *pump, quoit_handle stream, int fd, const char *text) {
-    quoit_op *op = op_new(pump, QUOIT_OP_SEND_FD, stream);
-    op->offset = fd;
-    op->addr = (uintptr_t)text;
-    op->len = (uint32_t)strlen(text);
-    return op->user_data;
-}
-
-static uint64_t op_recv_fd(struct pump *pump, quoit_handle stream, uint32_t most) {
-    quoit_op *op = op_new(pump, QUOIT_OP_RECV_FD, stream);
-    op->len = most;
-    return op->user_data;
-}
-
-static const int32_t *words_of(const struct pump *pump, const quoit_event *event) {
-    return (const int32_t *)(uintptr_t)(pump->batch->recv_base + event->value);
-}
-
 /* The peer's message with one descriptor. */
 static void peer_send_fd(int socket, const char *text, int fd) {
     union {
@@ -258,9 +230,9 @@ static void descriptors(void) {
             CHECK_EQ(event.len, cut ? rows[n].most : rows[n].whole);
             CHECK(!memcmp(event_data(&pump, &event), n ? "second" : "first", event.len));
             CHECK_EQ(event.aux, rows[n].count);
-            CHECK(words_of(&pump, &event)[0] == getpid() && words_of(&pump, &event)[1] == (int)getuid());
+            CHECK(fd_words(&pump, &event)[0] == getpid() && fd_words(&pump, &event)[1] == (int)getuid());
             if (event.aux) {
-                int fd = words_of(&pump, &event)[3];
+                int fd = fd_words(&pump, &event)[3];
                 CHECK_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
                 CHECK_EQ(write(fd, "z", 1), 1);
                 CHECK_EQ(read(pipes[0], &byte, 1), 1);
@@ -469,7 +441,7 @@ static void refused(void) {
     peer_send_to(fd, &addr, "", 0);
     quoit_event event = op_must(&pump, op_recv_fd(&pump, local, 0), 0);
     CHECK_EQ(event.flags, QUOIT_EVF_LENT);
-    CHECK(words_of(&pump, &event)[0] == 0 && words_of(&pump, &event)[1] == -1); /* nobody made a peer of it */
+    CHECK(fd_words(&pump, &event)[0] == 0 && fd_words(&pump, &event)[1] == -1); /* nobody made a peer of it */
     close(fd);
     sequenced_close(&pump, &link);
     pump_close(&pump);

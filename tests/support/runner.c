@@ -3,8 +3,8 @@
 #include "runner.h"
 
 #include "check.h"
+#include "descriptors.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -79,26 +79,16 @@ bool test_is_slow(void) {
 #endif
 }
 
-static int count_fds(void) {
-    DIR *dir = opendir("/proc/self/fd");
-    int count = 0;
-    CHECK(dir != NULL);
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
-}
-
 static _Noreturn void run_child(const struct test_case *test) {
     setpgid(0, 0);
     signal(SIGPIPE, SIG_DFL); /* the library must not raise it */
-    int before = count_fds();
+    int before = open_fds();
     if (test_before)
         test_before();
     test->body();
     if (test_after)
         test_after();
-    int after = count_fds();
+    int after = open_fds();
     if (after != before)
         FAIL("the test began with %d open files and ends with %d", before, after);
     exit(0);
