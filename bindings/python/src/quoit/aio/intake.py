@@ -3,6 +3,7 @@
 
 import asyncio
 import errno
+from abc import abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
@@ -45,9 +46,9 @@ class Intake(Resource, Generic[T]):
 
     # What a kind of object adds.
 
+    @abstractmethod
     def came(self, event: Event) -> bool:
         """Puts what an event brings; False if it is an error."""
-        raise NotImplementedError
 
     def weigh(self, item: T) -> int:
         return 1

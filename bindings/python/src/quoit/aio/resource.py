@@ -4,6 +4,7 @@
 import asyncio
 import os
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from .host import Host
 
 
-class Resource:
+class Resource(ABC):
     """What the worker tells of an open object. The program holds another object, so that it can be forgotten."""
 
     __slots__ = ("closed", "closers", "ending", "handle", "host")
@@ -33,9 +34,9 @@ class Resource:
         self.closers: list[asyncio.Future[None]] = []
         host.resources.add(self)
 
+    @abstractmethod
     def drop(self) -> None:
         """Ends it at once; on the loop's thread."""
-        raise NotImplementedError
 
     def gone(self) -> None:
         """It has ended."""
@@ -245,14 +246,14 @@ class Held(Generic[R]):
         return f"{repr(self._resource)[:-1]}{' closed' if self.closed else ''}>"
 
 
-class Series(Held[R], Generic[R, T]):
+class Series(Held[R], ABC, Generic[R, T]):
     """One that brings things, for `async for`, until it is closed or has ended."""
 
     __slots__ = ()
 
+    @abstractmethod
     async def _next(self) -> T:
         """The next one; QUOIT_E_CLOSED after the close."""
-        raise NotImplementedError
 
     def __aiter__(self) -> Self:
         return self
